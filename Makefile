@@ -1,0 +1,93 @@
+# Every verb that people and CI run. `make help` lists them; each needs only Rust and Python 3.11+.
+# Nothing is done twice: stamp files in the virtual environment remember what is installed and built.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+VENV ?= .venv
+ifeq ($(OS),Windows_NT)
+BIN := $(VENV)/Scripts
+else
+BIN := $(VENV)/bin
+endif
+PY := $(BIN)/python
+PIP := $(PY) -m pip --disable-pip-version-check -q
+
+# The interpreter decides how pyo3 is compiled; naming one for every cargo call keeps cargo from
+# building everything again each time PATH differs.
+export PYO3_PYTHON := $(abspath $(PY))
+
+BASE := $(VENV)/.dmexp-base
+DEV := $(VENV)/.dmexp-dev
+NATIVE := $(VENV)/.dmexp-native
+RUST := $(shell find rust -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
+
+# A stamp is worth nothing when the library that it vouches for is gone.
+ifeq ($(wildcard python/dmexp/_native*.so python/dmexp/_native*.pyd),)
+.PHONY: $(NATIVE)
+endif
+
+.PHONY: help demo test test-rust test-python test-torch lint format bench exhaustive fuzz wheel clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
+
+$(VENV)/pyvenv.cfg:
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "dmexp needs Python 3.11 or later, this is %d.%d. Name another one: make PYTHON=python3.12" % sys.version_info[:2])'
+	$(PYTHON) -m venv $(VENV)
+
+# pip 25.1 is the first to know dependency groups.
+$(BASE): | $(VENV)/pyvenv.cfg
+	$(PIP) install 'pip>=25.1' 'maturin>=1.9,<2'
+	@touch $@
+
+$(DEV): pyproject.toml $(BASE)
+	$(PIP) install --group dev
+	@touch $@
+
+$(NATIVE): $(BASE) $(RUST) pyproject.toml
+	$(BIN)/maturin develop --release --quiet
+	@touch $@
+
+demo: $(NATIVE) ## export, inspect and verify the model in examples/
+	@rm -rf demo && mkdir demo
+	@run() { echo; echo "$$ $$*"; shift; $(BIN)/dmexp "$$@"; }; \
+	run dmexp export examples/tiny-llama/model.safetensors -o demo/tiny-llama.bf16.dmexp; \
+	run dmexp info demo/tiny-llama.bf16.dmexp; \
+	run dmexp verify demo/tiny-llama.bf16.dmexp
+	@echo; echo "and without dmexp, by examples/read_dmexp.py:"
+	@$(PY) examples/read_dmexp.py demo/tiny-llama.bf16.dmexp | tail -n 3
+	@echo; echo "verify: ok"
+
+test: test-rust test-python ## all tests of both languages (minutes)
+
+test-rust: $(BASE)
+	cargo test --workspace --release --quiet
+
+test-python: $(DEV) $(NATIVE)
+	$(PY) -m pytest -q
+
+lint: $(DEV) $(NATIVE) ## rustfmt, clippy, ruff, mypy, and the stub against the binary
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(PY) -m mypy.stubtest dmexp._native
+
+format: $(DEV) ## rewrite the sources as `make lint` wants them
+	cargo fmt --all
+	$(BIN)/ruff check --fix-only
+	$(BIN)/ruff format
+
+wheel: $(BASE) ## the wheel for this platform and the sdist, into dist/
+	$(BIN)/maturin build --release --strip --sdist --out dist
+
+clean: ## remove what was built (the virtual environment stays)
+	cargo clean
+	rm -rf demo dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	rm -f python/dmexp/_native*.so python/dmexp/_native*.pyd $(NATIVE)
+	find python tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} +
