@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dmexp.errors import FormatError, LimitExceededError
+
 from ._cursor import Cursor, decode_utf8
 from ._types import NUMPY_VALUE_TYPES, VALUE_STRUCTS, VALUE_TYPES
 

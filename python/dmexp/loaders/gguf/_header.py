@@ -25,6 +25,7 @@ from dmexp.errors import (
     UnsupportedFormatError,
     UnsupportedShapeError,
 )
+
 from ._arrays import SkippedArray, read_array
 from ._cursor import Cursor
 from ._types import TENSOR_TYPES, VALUE_STRUCTS, VALUE_TYPES, type_name
