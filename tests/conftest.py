@@ -25,8 +25,12 @@ _LOCAL = ("127.", "::1", "localhost")
 
 @pytest.fixture(autouse=True, scope="session")
 def _clean_environment() -> Iterator[None]:
-    """Variables that change what dmexp does are set by the tests that need them."""
-    kept = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("DMEXP_")}
+    """Variables that change what dmexp does are set by the tests that need them.
+
+    ``DMEXP_CPU`` stays: it is how a whole run is held to one instruction set.
+    """
+    names = [name for name in os.environ if name.startswith("DMEXP_") and name != "DMEXP_CPU"]
+    kept = {name: os.environ.pop(name) for name in names}
     yield
     os.environ.update(kept)
 

@@ -52,9 +52,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         parser, module = _parser_for(arguments)
         args = parser.parse_args(arguments)
-    except SystemExit as stop:  # argparse has printed the help or the mistake
-        return stop.code if isinstance(stop.code, int) else 2
-    try:
         if module is None:
             parser.print_help(sys.stderr)
             status = 2
@@ -63,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Nothing may be left to fail while the interpreter shuts down, where it cannot be caught.
         sys.stdout.flush()
     except BaseException as error:
-        return report(error, as_json=bool(getattr(args, "json", False)))
+        return report(error, as_json="--json" in arguments)
     return status
 
 
