@@ -1,0 +1,71 @@
+//! The one place where errors cross into Python. The classes are Python's: `dmexp.errors`.
+
+use dmexp_core::index::Refusal;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyModule};
+
+/// Build `dmexp.errors.<class>(message, **facts)`.
+pub fn error(py: Python<'_>, class: &str, message: &str, facts: &Bound<'_, PyDict>) -> PyErr {
+    static ERRORS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+    let build = || -> PyResult<Bound<'_, PyAny>> {
+        let module = ERRORS.get_or_try_init(py, || {
+            PyModule::import(py, "dmexp.errors").map(Bound::unbind)
+        })?;
+        module.bind(py).getattr(class)?.call((message,), Some(facts))
+    };
+    build().map_or_else(|error| error, PyErr::from_value)
+}
+
+/// Turn a refused tensor table into its exception.
+pub fn refusal(py: Python<'_>, refusal: &Refusal) -> PyErr {
+    let facts = PyDict::new(py);
+    let built = (|| -> PyResult<&'static str> {
+        Ok(match refusal {
+            Refusal::EmptyName { position } | Refusal::ControlCharacter { position, .. } => {
+                facts.set_item("key", "name")?;
+                facts.set_item("position", position)?;
+                "FormatError"
+            }
+            Refusal::DuplicateName { name } => {
+                facts.set_item("key", "name")?;
+                facts.set_item("tensor", name)?;
+                "FormatError"
+            }
+            Refusal::Rank { name, rank } => {
+                facts.set_item("key", "dims")?;
+                facts.set_item("tensor", name)?;
+                facts.set_item("rank", rank)?;
+                "FormatError"
+            }
+            Refusal::Overflow { name, dims } => {
+                facts.set_item("tensor", name)?;
+                facts.set_item("dims", dims)?;
+                "SizeOverflowError"
+            }
+            Refusal::BeyondPayload { name, dims, start, end, payload } => {
+                facts.set_item("tensor", name)?;
+                facts.set_item("dims", dims)?;
+                facts.set_item("start", start)?;
+                facts.set_item("end", end)?;
+                facts.set_item("payload", payload)?;
+                facts.set_item("conflicts", Vec::<u8>::new().into_pyobject(py)?)?;
+                "ShapeMismatchError"
+            }
+            Refusal::Uncovered { covered, payload } => {
+                facts.set_item("covered", covered)?;
+                facts.set_item("payload", payload)?;
+                facts.set_item("conflicts", Vec::<u8>::new().into_pyobject(py)?)?;
+                "ShapeMismatchError"
+            }
+            // The enum may grow; an unnamed cause is still a fault of the header.
+            _ => "FormatError",
+        })
+    })();
+    match built {
+        Ok(class) => error(py, class, &format!("{refusal}. {ADVICE}"), &facts),
+        Err(error) => error,
+    }
+}
+
+const ADVICE: &str = "The header does not belong to this payload: get the file again, or export again.";
