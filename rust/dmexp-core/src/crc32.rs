@@ -1,8 +1,17 @@
 //! CRC-32 (IEEE 802.3, the one of `zlib`).
 
-use crc_fast::CrcAlgorithm::Crc32IsoHdlc;
+use crc32fast::Hasher;
 
 /// A running CRC-32.
+///
+/// ```
+/// use dmexp_core::Crc32;
+///
+/// let mut crc = Crc32::new();
+/// crc.update(b"12345");
+/// crc.update(b"6789");
+/// assert_eq!(crc.value(), 0xcbf4_3926);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Crc32 {
     value: u32,
@@ -16,16 +25,17 @@ impl Crc32 {
         Self { value: 0, len: 0 }
     }
 
-    /// Go on from the checksum of `len` earlier bytes. `len` matters to [`Self::append`] of this
-    /// value to another only; pass 0 where that is not done.
+    /// Go on from the checksum of `len` earlier bytes. The length matters only where this value
+    /// is later given to [`Self::append`]; pass 0 otherwise.
     #[must_use]
     pub const fn resume(value: u32, len: u64) -> Self {
         Self { value, len }
     }
 
     /// Add bytes.
+    #[inline]
     pub fn update(&mut self, bytes: &[u8]) {
-        self.value = combine(self.value, hash(bytes), bytes.len() as u64);
+        self.value = resume(self.value, bytes);
         self.len = self.len.wrapping_add(bytes.len() as u64);
     }
 
@@ -56,12 +66,24 @@ impl Crc32 {
 
 /// The checksum of `bytes`.
 #[must_use]
+#[inline]
 pub fn hash(bytes: &[u8]) -> u32 {
-    crc_fast::checksum(Crc32IsoHdlc, bytes) as u32
+    resume(0, bytes)
 }
 
-/// The checksum of two runs of bytes from the checksums of each and the length of the second.
+/// The checksum of earlier bytes, whose checksum is `value`, and `bytes`.
+#[must_use]
+#[inline]
+pub fn resume(value: u32, bytes: &[u8]) -> u32 {
+    let mut hasher = Hasher::new_with_initial(value);
+    hasher.update(bytes);
+    hasher.finalize()
+}
+
+/// The checksum of two runs of bytes from the checksum of each and the length of the second.
 #[must_use]
 pub fn combine(first: u32, second: u32, len_second: u64) -> u32 {
-    crc_fast::checksum_combine(Crc32IsoHdlc, first.into(), second.into(), len_second) as u32
+    let mut hasher = Hasher::new_with_initial(first);
+    hasher.combine(&Hasher::new_with_initial_len(second, len_second));
+    hasher.finalize()
 }

@@ -9,6 +9,9 @@ pub struct Stats {
     pub count: u64,
     /// Non-zero values whose result is a zero of either sign.
     pub flushed: u64,
+    /// Results that are a zero of either sign. `verify` needs it: no more values can have been
+    /// flushed than there are zeros.
+    pub zeros: u64,
     /// Non-zero results below the smallest normal of the target.
     pub subnormal: u64,
     /// Finite values whose result is infinite.
@@ -36,6 +39,7 @@ impl Stats {
         }
         self.count += later.count;
         self.flushed += later.flushed;
+        self.zeros += later.zeros;
         self.subnormal += later.subnormal;
         self.overflowed += later.overflowed;
         self.nan += later.nan;

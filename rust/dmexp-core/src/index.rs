@@ -1,0 +1,309 @@
+//! The tensor table of a header, with every sum and product checked: where each tensor lies.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::ops::Range;
+
+/// Why a tensor table is refused. One variant per cause; names are the tensor's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// A tensor without a name.
+    #[error("tensor {position} has an empty name")]
+    EmptyName {
+        /// Place in the table, from 0.
+        position: usize,
+    },
+    /// A name with a control character in it.
+    #[error("the name of tensor {position}, {name:?}, has a control character in it")]
+    ControlCharacter {
+        /// Place in the table, from 0.
+        position: usize,
+        /// The name.
+        name: String,
+    },
+    /// The same name twice.
+    #[error("two tensors are named '{name}'")]
+    DuplicateName {
+        /// The name.
+        name: String,
+    },
+    /// More axes than NumPy can hold.
+    #[error("tensor '{name}' has {rank} dims; at most {MAX_RANK} can be read")]
+    Rank {
+        /// The tensor.
+        name: String,
+        /// How many dims it has.
+        rank: usize,
+    },
+    /// The product of the dims, or a sum of sizes, is beyond 64 bits.
+    #[error("tensor '{name}': its dims {dims:?} are beyond 64 bits in bytes")]
+    Overflow {
+        /// The tensor.
+        name: String,
+        /// Its dims.
+        dims: Vec<u64>,
+    },
+    /// A tensor that ends beyond the payload.
+    #[error(
+        "tensor '{name}': its dims {dims:?} need payload bytes {start} to {end}, \
+         the payload has {payload}"
+    )]
+    BeyondPayload {
+        /// The tensor.
+        name: String,
+        /// Its dims.
+        dims: Vec<u64>,
+        /// Where it starts in the payload, in bytes.
+        start: u64,
+        /// Where it would end.
+        end: u64,
+        /// The payload's length in bytes.
+        payload: u64,
+    },
+    /// Payload that no tensor covers.
+    #[error("the tensors cover {covered} bytes of a payload of {payload}")]
+    Uncovered {
+        /// Bytes that the tensors cover.
+        covered: u64,
+        /// The payload's length in bytes.
+        payload: u64,
+    },
+}
+
+/// Axes of a NumPy array at most.
+pub const MAX_RANK: usize = 64;
+
+/// One tensor of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    name_start: usize,
+    name_len: usize,
+    dims_start: usize,
+    rank: usize,
+    /// Where the tensor starts in the payload, in bytes.
+    pub offset: u64,
+    /// How many bytes it has.
+    pub nbytes: u64,
+    /// The CRC-32 of its bytes, where the header gives one.
+    pub crc32: Option<u32>,
+}
+
+impl Entry {
+    /// The tensor's bytes within the payload.
+    #[must_use]
+    pub fn range(&self) -> Range<u64> {
+        // Checked when the entry was made: offset + nbytes is at most the payload's length.
+        self.offset..self.offset + self.nbytes
+    }
+}
+
+/// A tensor table that agrees with its payload.
+#[derive(Debug)]
+pub struct Index {
+    names: String,
+    dims: Vec<u64>,
+    entries: Vec<Entry>,
+    /// Open addressing; 0 is free, else 1 + place in `entries`.
+    slots: Vec<u32>,
+    hasher: RandomState,
+}
+
+/// Takes tensors in payload order and lays them out.
+#[derive(Debug)]
+pub struct Builder {
+    index: Index,
+    width: u64,
+    payload: u64,
+    covered: u64,
+}
+
+impl Builder {
+    /// A table over `payload` bytes of values of `width` bytes each.
+    #[must_use]
+    pub fn new(width: u64, payload: u64) -> Self {
+        let index = Index {
+            names: String::new(),
+            dims: Vec::new(),
+            entries: Vec::new(),
+            slots: vec![0; 16],
+            hasher: RandomState::new(),
+        };
+        Self { index, width, payload, covered: 0 }
+    }
+
+    /// Append the next tensor.
+    ///
+    /// # Errors
+    ///
+    /// Every [`Refusal`] but [`Refusal::Uncovered`]. The table must not be used after one.
+    pub fn push(&mut self, name: &str, dims: &[u64], crc32: Option<u32>) -> Result<(), Refusal> {
+        let position = self.index.entries.len();
+        if name.is_empty() {
+            return Err(Refusal::EmptyName { position });
+        }
+        if has_control(name) {
+            return Err(Refusal::ControlCharacter { position, name: name.to_owned() });
+        }
+        if dims.len() > MAX_RANK {
+            return Err(Refusal::Rank { name: name.to_owned(), rank: dims.len() });
+        }
+        let start = self.covered;
+        let (nbytes, end) = self.extent(dims).ok_or_else(|| Refusal::Overflow {
+            name: name.to_owned(),
+            dims: dims.to_vec(),
+        })?;
+        if end > self.payload {
+            return Err(Refusal::BeyondPayload {
+                name: name.to_owned(),
+                dims: dims.to_vec(),
+                start,
+                end,
+                payload: self.payload,
+            });
+        }
+        self.covered = end;
+        let index = &mut self.index;
+        let entry = Entry {
+            name_start: index.names.len(),
+            name_len: name.len(),
+            dims_start: index.dims.len(),
+            rank: dims.len(),
+            offset: start,
+            nbytes,
+            crc32,
+        };
+        if !index.insert(name, position) {
+            return Err(Refusal::DuplicateName { name: name.to_owned() });
+        }
+        index.names.push_str(name);
+        index.dims.extend_from_slice(dims);
+        index.entries.push(entry);
+        Ok(())
+    }
+
+    /// Bytes of a tensor of `dims`, and where it ends; `None` beyond 64 bits.
+    ///
+    /// Zero dims do not excuse the others: no array library can hold such a shape. The bound is
+    /// that of i64, since offsets and lengths are signed in TOML and in NumPy.
+    fn extent(&self, dims: &[u64]) -> Option<(u64, u64)> {
+        let mut full = self.width;
+        for &dim in dims.iter().filter(|&&dim| dim != 0) {
+            full = full.checked_mul(dim).filter(|&bytes| i64::try_from(bytes).is_ok())?;
+        }
+        let nbytes = if dims.contains(&0) { 0 } else { full };
+        let end = self.covered.checked_add(nbytes).filter(|&end| i64::try_from(end).is_ok())?;
+        Some((nbytes, end))
+    }
+
+    /// The finished table.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Uncovered`] where payload is left over.
+    pub fn finish(self) -> Result<Index, Refusal> {
+        if self.covered == self.payload {
+            Ok(self.index)
+        } else {
+            Err(Refusal::Uncovered { covered: self.covered, payload: self.payload })
+        }
+    }
+}
+
+impl Index {
+    /// How many tensors there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// All tensors in payload order.
+    #[must_use]
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// A tensor's name.
+    #[must_use]
+    pub fn name(&self, entry: &Entry) -> &str {
+        &self.names[entry.name_start..entry.name_start + entry.name_len]
+    }
+
+    /// A tensor's dims.
+    #[must_use]
+    pub fn dims(&self, entry: &Entry) -> &[u64] {
+        &self.dims[entry.dims_start..entry.dims_start + entry.rank]
+    }
+
+    /// The place of a tensor in the table.
+    #[must_use]
+    pub fn position(&self, name: &str) -> Option<usize> {
+        let mask = self.slots.len() - 1;
+        let mut at = self.hash(name) & mask;
+        loop {
+            let place = (self.slots[at] as usize).checked_sub(1)?;
+            if self.name(&self.entries[place]) == name {
+                return Some(place);
+            }
+            at = (at + 1) & mask;
+        }
+    }
+
+    fn hash(&self, name: &str) -> usize {
+        // The low bits are as good as any; truncation on 32-bit targets is intended.
+        #[allow(clippy::cast_possible_truncation)]
+        let hash = self.hasher.hash_one(name) as usize;
+        hash
+    }
+
+    /// Note that `name` will stand at `place`; false where it stands somewhere already.
+    fn insert(&mut self, name: &str, place: usize) -> bool {
+        if self.position(name).is_some() {
+            return false;
+        }
+        // At most half full, so that a search ends.
+        if (place + 1) * 2 > self.slots.len() {
+            self.grow();
+        }
+        let Ok(stored) = u32::try_from(place + 1) else { return false };
+        let free = self.free_slot(name);
+        self.slots[free] = stored;
+        true
+    }
+
+    fn grow(&mut self) {
+        self.slots = vec![0; self.slots.len() * 2];
+        for place in 0..self.entries.len() {
+            let entry = self.entries[place];
+            let free = self.free_slot(self.name(&entry));
+            // It fitted into the smaller table.
+            #[allow(clippy::cast_possible_truncation)]
+            let stored = (place + 1) as u32;
+            self.slots[free] = stored;
+        }
+    }
+
+    fn free_slot(&self, name: &str) -> usize {
+        let mask = self.slots.len() - 1;
+        let mut at = self.hash(name) & mask;
+        while self.slots[at] != 0 {
+            at = (at + 1) & mask;
+        }
+        at
+    }
+}
+
+/// Unicode's control characters (C0, DEL and C1): none belongs in a name.
+fn has_control(name: &str) -> bool {
+    if name.is_ascii() {
+        name.bytes().any(|byte| byte < 0x20 || byte == 0x7f)
+    } else {
+        name.chars().any(char::is_control)
+    }
+}

@@ -1,0 +1,97 @@
+//! A file's bytes: mapped where the system allows it, read where it does not.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use memmap2::Mmap;
+
+use crate::sigbus;
+
+/// The bytes of one file, read-only, at one address for as long as this lives.
+///
+/// A mapped file that shrinks leaves pages that cannot be had any more. Touching one does not end
+/// the process: see [`sigbus`]. [`Mapping::is_intact`] tells afterwards.
+#[derive(Debug)]
+pub struct Mapping {
+    bytes: Bytes,
+    file: Option<File>,
+    guard: Option<sigbus::Guard>,
+}
+
+#[derive(Debug)]
+enum Bytes {
+    Mapped(Mmap),
+    Read(Vec<u8>),
+}
+
+impl Mapping {
+    /// Map `path`; read it into memory where it cannot be mapped (pipes, some network mounts).
+    ///
+    /// # Errors
+    ///
+    /// Whatever the system says when the file cannot be opened, measured or read.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let mut file = File::open(path)?;
+        let about = file.metadata()?;
+        if about.is_file()
+            && about.len() > 0
+            // SAFETY: the mapping is read-only and private to this object. Other processes may
+            // write to the file: readers then see other bytes, which every check above tolerates,
+            // and pages that vanish are replaced by the SIGBUS guard below.
+            && let Ok(map) = unsafe { Mmap::map(&file) }
+        {
+            let guard = sigbus::Guard::new(map.as_ptr() as usize, map.len());
+            return Ok(Self { bytes: Bytes::Mapped(map), file: Some(file), guard });
+        }
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok(Self { bytes: Bytes::Read(bytes), file: None, guard: None })
+    }
+
+    /// All bytes, as many as the file had when it was opened.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        match &self.bytes {
+            Bytes::Mapped(map) => map,
+            Bytes::Read(bytes) => bytes,
+        }
+    }
+
+    /// Whether the bytes are the file's pages rather than a copy.
+    #[must_use]
+    pub fn is_mapped(&self) -> bool {
+        matches!(self.bytes, Bytes::Mapped(_))
+    }
+
+    /// The open file behind the bytes, where they can be read from it again.
+    #[must_use]
+    pub fn file(&self) -> Option<&File> {
+        self.file.as_ref()
+    }
+
+    /// The file's length now, in bytes; the length of the copy where there is no file.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the system says when the file cannot be measured.
+    pub fn current_len(&self) -> io::Result<u64> {
+        match &self.file {
+            Some(file) => Ok(file.metadata()?.len()),
+            None => Ok(self.bytes().len() as u64),
+        }
+    }
+
+    /// False once a page that this mapping promised could not be had.
+    #[must_use]
+    pub fn is_intact(&self) -> bool {
+        self.guard.as_ref().is_none_or(|guard| !guard.was_hit())
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // The guard must forget the address range before the pages go.
+        self.guard = None;
+    }
+}

@@ -1,0 +1,225 @@
+//! From a payload to arrays: read, checksum, count and widen in one pass.
+//!
+//! The mirror of `write`: blocks of a mebibyte, one buffer a thread, large sequential reads. A
+//! file that shrinks meanwhile is an ordinary `UnexpectedEof`.
+
+use std::fs::File;
+use std::io;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::dtype::Dtype;
+use crate::narrow::scan_crc;
+use crate::positioned::read_exact_at;
+use crate::tally::Tally;
+use crate::widen::widen;
+use crate::write::BLOCK_BYTES;
+
+/// Payload below which a second thread costs more than it saves.
+const THREADED_BYTES: u64 = 8 << 20;
+
+/// Bytes that are checked and then widened while they are in the nearest cache.
+const CHUNK_BYTES: usize = 16 << 10;
+
+/// Where the bytes come from.
+#[derive(Clone, Copy, Debug)]
+pub enum Store<'a> {
+    /// A file, from its start.
+    File(&'a File),
+    /// The same bytes in memory.
+    Memory(&'a [u8]),
+}
+
+/// One tensor to read.
+#[derive(Debug)]
+pub struct Request<'a> {
+    /// Where it starts in the store, in bytes.
+    pub offset: u64,
+    /// How many bytes it has.
+    pub nbytes: u64,
+    /// Where its values go; `None` to check them only.
+    pub out: Option<Out<'a>>,
+}
+
+/// Room for the values of one tensor.
+#[derive(Debug)]
+pub enum Out<'a> {
+    /// As they are stored.
+    Stored(&'a mut [u8]),
+    /// As little-endian f32.
+    Widened(&'a mut [u8]),
+}
+
+struct Part<'a> {
+    tensor: usize,
+    nbytes: usize,
+    out: Option<Out<'a>>,
+}
+
+struct Block<'a> {
+    offset: u64,
+    nbytes: usize,
+    parts: Vec<Part<'a>>,
+}
+
+/// Read, check and place every tensor; the tally of each is returned, in order.
+///
+/// # Errors
+///
+/// `UnexpectedEof` where the store ends before a tensor does, `InvalidInput` where room and tensor
+/// disagree, and whatever the system says while reading.
+pub fn read_tensors(
+    store: Store<'_>,
+    dtype: Dtype,
+    requests: Vec<Request<'_>>,
+    threads: usize,
+) -> io::Result<Vec<Tally>> {
+    let count = requests.len();
+    let total = requests
+        .iter()
+        .try_fold(0_u64, |sum, request| sum.checked_add(request.nbytes))
+        .ok_or(io::ErrorKind::InvalidInput)?;
+    let blocks = cut(dtype, requests)?;
+    let threads = if total < THREADED_BYTES { 1 } else { threads.clamp(1, blocks.len().max(1)) };
+    let queue = Mutex::new(blocks.into_iter().enumerate());
+    let done = Mutex::new(Vec::new());
+    let stop = AtomicBool::new(false);
+    let work = || {
+        let mut buffer = Vec::new();
+        while !stop.load(Ordering::Relaxed) {
+            let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some((nth, block)) = next else { break };
+            let parts = one(store, dtype, block, &mut buffer)
+                .inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
+            done.lock().unwrap_or_else(PoisonError::into_inner).push((nth, parts));
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let handles: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let mut outcome: io::Result<()> = work();
+        for handle in handles {
+            let theirs =
+                handle.join().unwrap_or_else(|_| Err(io::Error::other("a reader thread stopped")));
+            if outcome.is_ok() {
+                outcome = theirs;
+            }
+        }
+        outcome
+    })?;
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_unstable_by_key(|(nth, _)| *nth);
+    let mut tallies = vec![Tally::default(); count];
+    for (tensor, tally) in done.into_iter().flat_map(|(_, parts)| parts) {
+        tallies[tensor].append(&tally);
+    }
+    Ok(tallies)
+}
+
+fn cut(dtype: Dtype, requests: Vec<Request<'_>>) -> io::Result<Vec<Block<'_>>> {
+    let width = dtype.width();
+    let mut blocks: Vec<Block<'_>> = Vec::new();
+    for (tensor, request) in requests.into_iter().enumerate() {
+        let mut rest = usize::try_from(request.nbytes).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let mut out = request.out;
+        let fits = match &out {
+            None => rest.is_multiple_of(width),
+            Some(Out::Stored(room)) => rest.is_multiple_of(width) && room.len() == rest,
+            Some(Out::Widened(room)) => {
+                rest.is_multiple_of(width) && room.len() == rest / width * 4
+            }
+        };
+        let end = request.offset.checked_add(request.nbytes);
+        if !fits || end.is_none() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let mut offset = request.offset;
+        while rest > 0 {
+            let goes_on = blocks.last().is_some_and(|block| {
+                block.nbytes < BLOCK_BYTES && block.offset + block.nbytes as u64 == offset
+            });
+            if !goes_on {
+                blocks.push(Block { offset, nbytes: 0, parts: Vec::new() });
+            }
+            let Some(block) = blocks.last_mut() else { break };
+            let nbytes = rest.min(BLOCK_BYTES - block.nbytes);
+            let (now, later) = match out.take() {
+                None => (None, None),
+                Some(Out::Stored(room)) => {
+                    let (now, later) = room.split_at_mut(nbytes);
+                    (Some(Out::Stored(now)), Some(Out::Stored(later)))
+                }
+                Some(Out::Widened(room)) => {
+                    let (now, later) = room.split_at_mut(nbytes / width * 4);
+                    (Some(Out::Widened(now)), Some(Out::Widened(later)))
+                }
+            };
+            block.parts.push(Part { tensor, nbytes, out: now });
+            block.nbytes += nbytes;
+            out = later;
+            offset += nbytes as u64;
+            rest -= nbytes;
+        }
+    }
+    Ok(blocks)
+}
+
+fn one(
+    store: Store<'_>,
+    dtype: Dtype,
+    mut block: Block<'_>,
+    buffer: &mut Vec<u8>,
+) -> io::Result<Vec<(usize, Tally)>> {
+    // A tensor that is kept as stored needs no buffer between.
+    if let (Store::File(file), [part]) = (store, &mut block.parts[..])
+        && let Some(Out::Stored(out)) = &mut part.out
+    {
+        read_exact_at(file, out, block.offset)?;
+        return Ok(vec![(part.tensor, place(dtype, out, None)?)]);
+    }
+    let bytes = match store {
+        Store::File(file) => {
+            if buffer.len() < block.nbytes {
+                buffer.resize(block.nbytes, 0);
+            }
+            let room = &mut buffer[..block.nbytes];
+            read_exact_at(file, room, block.offset)?;
+            &*room
+        }
+        Store::Memory(all) => usize::try_from(block.offset)
+            .ok()
+            .and_then(|start| all.get(start..start.checked_add(block.nbytes)?))
+            .ok_or(io::ErrorKind::UnexpectedEof)?,
+    };
+    let mut at = 0;
+    let mut tallies = Vec::with_capacity(block.parts.len());
+    for part in &mut block.parts {
+        let source = &bytes[at..at + part.nbytes];
+        tallies.push((part.tensor, place(dtype, source, part.out.as_mut())?));
+        at += part.nbytes;
+    }
+    Ok(tallies)
+}
+
+/// Check `source` and put it where it belongs.
+fn place(dtype: Dtype, source: &[u8], mut out: Option<&mut Out<'_>>) -> io::Result<Tally> {
+    let invalid = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
+    let mut tally = Tally::default();
+    for (nth, chunk) in source.chunks(CHUNK_BYTES).enumerate() {
+        scan_crc(chunk, dtype, &mut tally.stats, &mut tally.crc).map_err(invalid)?;
+        let start = nth * CHUNK_BYTES;
+        match &mut out {
+            None => {}
+            Some(Out::Stored(room)) => {
+                room[start..start + chunk.len()].copy_from_slice(chunk);
+            }
+            Some(Out::Widened(room)) => {
+                let wide = |bytes: usize| bytes / dtype.width() * 4;
+                widen(chunk, dtype, &mut room[wide(start)..wide(start + chunk.len())])
+                    .map_err(invalid)?;
+            }
+        }
+    }
+    Ok(tally)
+}

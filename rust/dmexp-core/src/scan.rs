@@ -1,0 +1,309 @@
+//! Read a header in exactly the words that our writer uses.
+//!
+//! A general TOML parser builds a value for every key; this walks the text once and fills the
+//! tensor table. It knows one spelling of each line and gives up (`None`) at anything else: the
+//! caller then takes a real parser, which also knows how to complain. Where both read a header
+//! they must agree; a property test holds them to it.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use crate::dtype::Dtype;
+use crate::index::{Builder, Index};
+
+/// A header in canonical words.
+#[derive(Debug)]
+pub struct Scanned {
+    /// `format`.
+    pub format: u64,
+    /// `dtype`.
+    pub dtype: Dtype,
+    /// `source`.
+    pub source: String,
+    /// `step`.
+    pub step: u64,
+    /// `num_params`.
+    pub num_params: u64,
+    /// `num_tensors`.
+    pub num_tensors: u64,
+    /// `flushed`.
+    pub flushed: u64,
+    /// `max_abs`.
+    pub max_abs: f64,
+    /// `min_nonzero_abs`.
+    pub min_nonzero_abs: f64,
+    /// `subnormal`, where it is there.
+    pub subnormal: Option<u64>,
+    /// `writer`, where it is there.
+    pub writer: Option<String>,
+    /// `config`.
+    pub config: String,
+    /// The text of the `[metadata]` table and what is below it, not looked into.
+    pub metadata: Option<Range<usize>>,
+    /// The tensor table, checked against the payload.
+    pub index: Index,
+}
+
+/// Read `header`, whose payload has `payload` bytes; `None` for other words than ours.
+#[must_use]
+pub fn scan(header: &[u8], payload: u64) -> Option<Scanned> {
+    let text = std::str::from_utf8(header).ok()?;
+    Cursor { text, at: 0 }.header(payload)
+}
+
+struct Cursor<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    fn header(mut self, payload: u64) -> Option<Scanned> {
+        let format = self.integer_line("format = ")?;
+        let dtype = Dtype::from_name(&self.string_line("dtype = ")?)?;
+        if dtype == Dtype::F64 {
+            return None;
+        }
+        let source = self.string_line("source = ")?.into_owned();
+        let step = self.integer_line("step = ")?;
+        let num_params = self.integer_line("num_params = ")?;
+        let num_tensors = self.integer_line("num_tensors = ")?;
+        let flushed = self.integer_line("flushed = ")?;
+        let max_abs = self.float_line("max_abs = ")?;
+        let min_nonzero_abs = self.float_line("min_nonzero_abs = ")?;
+        let subnormal =
+            if self.sees("subnormal = ") { Some(self.integer_line("subnormal = ")?) } else { None };
+        let writer = if self.sees("writer = ") {
+            Some(self.string_line("writer = ")?.into_owned())
+        } else {
+            None
+        };
+        let config = self.string_line("config = ")?.into_owned();
+        let mut builder = Builder::new(dtype.width() as u64, payload);
+        let mut dims = Vec::new();
+        let mut count = 0_u64;
+        if !self.eat("tensors = []\n") {
+            while self.eat("\n[[tensors]]\nname = ") {
+                let name = self.string()?;
+                self.expect("\ndims = [")?;
+                self.dims(&mut dims)?;
+                self.expect("\noverflowed = 0\n")?;
+                let crc32 = if self.eat("crc32 = \"") { Some(self.hex_line()?) } else { None };
+                builder.push(&name, &dims, crc32).ok()?;
+                count += 1;
+            }
+            if count == 0 {
+                return None;
+            }
+        }
+        let metadata = self.metadata()?;
+        // Only blank lines may follow.
+        if self.rest().bytes().any(|byte| byte != b'\n') {
+            return None;
+        }
+        let index = builder.finish().ok()?;
+        Some(Scanned {
+            format,
+            dtype,
+            source,
+            step,
+            num_params,
+            num_tensors,
+            flushed,
+            max_abs,
+            min_nonzero_abs,
+            subnormal,
+            writer,
+            config,
+            metadata,
+            index,
+        })
+    }
+
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    fn sees(&self, words: &str) -> bool {
+        self.text.as_bytes()[self.at..].starts_with(words.as_bytes())
+    }
+
+    fn eat(&mut self, words: &str) -> bool {
+        let found = self.sees(words);
+        if found {
+            self.at += words.len();
+        }
+        found
+    }
+
+    fn expect(&mut self, words: &str) -> Option<()> {
+        self.eat(words).then_some(())
+    }
+
+    fn integer_line(&mut self, key: &str) -> Option<u64> {
+        self.expect(key)?;
+        let number = self.integer()?;
+        self.expect("\n")?;
+        Some(number)
+    }
+
+    /// Decimal digits without a leading zero, at most what TOML's signed integers hold.
+    fn integer(&mut self) -> Option<u64> {
+        let digits = &self.text.as_bytes()[self.at..];
+        let mut number = 0_u64;
+        let mut len = 0;
+        while let Some(digit) = digits.get(len).filter(|byte| byte.is_ascii_digit()) {
+            number = number.checked_mul(10)?.checked_add(u64::from(digit - b'0'))?;
+            len += 1;
+        }
+        if len == 0 || (len > 1 && digits[0] == b'0') || i64::try_from(number).is_err() {
+            return None;
+        }
+        self.at += len;
+        Some(number)
+    }
+
+    /// Digits, a point, digits: no sign, no exponent, no underscore.
+    fn float_line(&mut self, key: &str) -> Option<f64> {
+        self.expect(key)?;
+        let line = self.rest();
+        let line = &line[..line.find('\n')?];
+        let (whole, part) = line.split_once('.')?;
+        let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        if !digits(whole) || !digits(part) || (whole.len() > 1 && whole.starts_with('0')) {
+            return None;
+        }
+        self.at += line.len() + 1;
+        line.parse().ok()
+    }
+
+    fn string_line(&mut self, key: &str) -> Option<Cow<'a, str>> {
+        self.expect(key)?;
+        let text = self.string()?;
+        self.expect("\n")?;
+        Some(text)
+    }
+
+    /// A string in any of TOML's four forms, as long as it holds no escape but the five that
+    /// are one letter, and (where it is more than a line) starts with a line feed.
+    fn string(&mut self) -> Option<Cow<'a, str>> {
+        if self.eat("\"\"\"\n") {
+            return self.until("\"\"\"", true).filter(|text| plain(text, true) && !text.contains('\\')).map(Cow::Borrowed);
+        }
+        if self.eat("'''\n") {
+            return self.until("'''", true).filter(|text| plain(text, true)).map(Cow::Borrowed);
+        }
+        if (self.sees("\"\"") && !self.sees("\"\"\n")) || self.sees("'''") {
+            return None;
+        }
+        if self.eat("'") {
+            return self.until("'", false).filter(|text| plain(text, false)).map(Cow::Borrowed);
+        }
+        self.expect("\"")?;
+        self.basic()
+    }
+
+    /// The text up to `end`, which is stepped over. A longer run of quotes belongs to the text.
+    fn until(&mut self, end: &str, lines: bool) -> Option<&'a str> {
+        let rest = self.rest();
+        let mut len = rest.find(end)?;
+        if lines {
+            let quote = end.as_bytes()[0];
+            while rest.as_bytes().get(len + end.len()) == Some(&quote) {
+                len += 1;
+            }
+            // TOML allows two quotes before the closing three.
+            if len >= 3 && rest[..len].ends_with(end) {
+                return None;
+            }
+        }
+        self.at += len + end.len();
+        Some(&rest[..len])
+    }
+
+    /// A basic string after its opening quote.
+    fn basic(&mut self) -> Option<Cow<'a, str>> {
+        let rest = self.rest();
+        let bytes = rest.as_bytes();
+        let len = bytes.iter().position(|&b| b == b'"' || b == b'\\' || b < 0x20 || b == 0x7f)?;
+        if bytes[len] == b'"' {
+            self.at += len + 1;
+            return Some(Cow::Borrowed(&rest[..len]));
+        }
+        let mut text = String::from(&rest[..len]);
+        let mut letters = rest[len..].chars();
+        loop {
+            match letters.next()? {
+                '"' => break,
+                '\\' => text.push(match letters.next()? {
+                    '"' => '"',
+                    '\\' => '\\',
+                    't' => '\t',
+                    'n' => '\n',
+                    'r' => '\r',
+                    _ => return None,
+                }),
+                letter if letter < ' ' || letter == '\u{7f}' => return None,
+                letter => text.push(letter),
+            }
+        }
+        self.at = self.text.len() - letters.as_str().len();
+        Some(Cow::Owned(text))
+    }
+
+    /// Integers up to `]`, which is stepped over.
+    fn dims(&mut self, dims: &mut Vec<u64>) -> Option<()> {
+        dims.clear();
+        if self.eat("]") {
+            return Some(());
+        }
+        loop {
+            dims.push(self.integer()?);
+            if self.eat("]") {
+                return Some(());
+            }
+            self.expect(", ")?;
+        }
+    }
+
+    /// Eight lower-case hex digits, a quote and a line feed.
+    fn hex_line(&mut self) -> Option<u32> {
+        let digits = self.text.as_bytes().get(self.at..self.at + 8)?;
+        if !digits.iter().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
+            return None;
+        }
+        let value = u32::from_str_radix(&self.text[self.at..self.at + 8], 16).ok()?;
+        self.at += 8;
+        self.expect("\"\n")?;
+        Some(value)
+    }
+
+    /// Step over a `[metadata]` table and over the line of the header's own checksum. The outer
+    /// `None` is for anything else.
+    #[allow(clippy::option_option)]
+    fn metadata(&mut self) -> Option<Option<Range<usize>>> {
+        let start = self.at;
+        let mut metadata = None;
+        let end = match crate::header_crc::line_start(self.text.as_bytes()) {
+            Some(line) if line >= start => line,
+            Some(_) => return None,
+            None => self.text.len(),
+        };
+        if self.sees("\n[metadata]\n") || self.sees("\n[metadata.") {
+            metadata = Some(start + 1..end);
+            self.at = end;
+        }
+        if self.at == end && end < self.text.len() {
+            let next = end + crate::header_crc::LINE_LEN;
+            if self.text.as_bytes().get(next - 1) != Some(&b'\n') {
+                return None;
+            }
+            self.at = next;
+        }
+        Some(metadata)
+    }
+}
+
+/// Whether TOML allows the text inside a literal as it stands.
+fn plain(text: &str, lines: bool) -> bool {
+    text.bytes().all(|b| (b >= 0x20 && b != 0x7f) || b == b'\t' || (lines && b == b'\n'))
+}

@@ -1,0 +1,272 @@
+//! From arrays to a payload on disk: narrow, count, checksum and write in one pass.
+//!
+//! Work is cut into blocks of one mebibyte of output. Each thread has one buffer of that size,
+//! takes the next block, narrows into the buffer (counting and checksumming while the result is in
+//! the nearest cache) and writes it at its final place. Blocks are folded in order afterwards, so
+//! the result does not depend on how many threads there were.
+
+use std::fs::File;
+use std::io;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use crate::dtype::Dtype;
+use crate::narrow::{narrow_crc, scan_crc};
+use crate::positioned::{read_exact_at, write_all_at};
+use crate::tally::Tally;
+
+/// Bytes of output that a thread works on at a time.
+pub const BLOCK_BYTES: usize = 1 << 20;
+
+/// Output below which a second thread costs more than it saves.
+const THREADED_BYTES: usize = 8 << 20;
+
+/// A run of values of one tensor.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece<'a> {
+    /// Which tensor, counted from 0. Never lower than in the piece before.
+    pub tensor: usize,
+    /// Little-endian values of any alignment.
+    pub bytes: &'a [u8],
+    /// Their dtype.
+    pub dtype: Dtype,
+}
+
+/// The first value that the dtype cannot hold.
+#[derive(Clone, Copy, Debug)]
+pub struct Bad {
+    /// Which tensor.
+    pub tensor: usize,
+    /// Which value of it, in row-major order.
+    pub index: u64,
+}
+
+/// A payload that grows at the end of a file.
+#[derive(Debug)]
+pub struct PayloadWriter {
+    file: File,
+    dtype: Dtype,
+    offset: u64,
+    written: u64,
+    threads: usize,
+    tallies: Vec<Tally>,
+    buffers: Vec<Vec<u8>>,
+}
+
+/// One block of output: parts of pieces that lie one after the other in the file.
+#[derive(Debug)]
+struct Block<'a> {
+    offset: u64,
+    out_bytes: usize,
+    parts: Vec<Piece<'a>>,
+}
+
+impl PayloadWriter {
+    /// Write values of `dtype` into `file` from byte `offset` on.
+    #[must_use]
+    pub fn new(file: File, dtype: Dtype, offset: u64, threads: usize) -> Self {
+        let threads = threads.max(1);
+        Self { file, dtype, offset, written: 0, threads, tallies: Vec::new(), buffers: Vec::new() }
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Bytes of payload so far.
+    #[must_use]
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// The tally of each tensor so far.
+    #[must_use]
+    pub fn tallies(&self) -> &[Tally] {
+        &self.tallies
+    }
+
+    /// Make room in the tallies for `count` tensors: those that never had a piece are empty.
+    pub fn ensure_tensors(&mut self, count: usize) {
+        if self.tallies.len() < count {
+            self.tallies.resize_with(count, Tally::default);
+        }
+    }
+
+    /// Narrow and append the pieces.
+    ///
+    /// Stops at the first value that the dtype cannot hold; the payload is not to be used then.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the system says while writing; `InvalidInput` where a piece is no whole number
+    /// of values or its dtype cannot be converted.
+    pub fn write(&mut self, pieces: &[Piece<'_>]) -> io::Result<Option<Bad>> {
+        let blocks = self.cut(pieces)?;
+        self.ensure_tensors(pieces.iter().map(|piece| piece.tensor + 1).max().unwrap_or(0));
+        let out_bytes: usize = blocks.iter().map(|block| block.out_bytes).sum();
+        let threads = if out_bytes < THREADED_BYTES { 1 } else { self.threads.min(blocks.len()) };
+        self.buffers.resize_with(threads.max(self.buffers.len()), Vec::new);
+        let job = Job {
+            file: &self.file,
+            dtype: self.dtype,
+            blocks: &blocks,
+            next: AtomicUsize::new(0),
+            stop: AtomicBool::new(false),
+            done: Mutex::new(Vec::with_capacity(blocks.len())),
+        };
+        let mut outcome = Ok(());
+        std::thread::scope(|scope| {
+            let (first, others) = self.buffers[..threads].split_first_mut()?;
+            let job = &job;
+            let handles: Vec<_> =
+                others.iter_mut().map(|buffer| scope.spawn(move || job.run(buffer))).collect();
+            outcome = job.run(first);
+            for handle in handles {
+                let theirs = handle.join().unwrap_or_else(|_| Err(io::Error::other("a writer thread stopped")));
+                if outcome.is_ok() {
+                    outcome = theirs;
+                }
+            }
+            Some(())
+        });
+        outcome?;
+        let mut done = job.done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        done.sort_unstable_by_key(|(block, _)| *block);
+        for (block, tallies) in done {
+            for (part, tally) in blocks[block].parts.iter().zip(tallies) {
+                let whole = &mut self.tallies[part.tensor];
+                whole.append(&tally);
+                if let Some(index) = whole.stats.first_bad {
+                    return Ok(Some(Bad { tensor: part.tensor, index }));
+                }
+            }
+        }
+        self.written += out_bytes as u64;
+        Ok(None)
+    }
+
+    fn cut<'a>(&self, pieces: &[Piece<'a>]) -> io::Result<Vec<Block<'a>>> {
+        let out_width = self.dtype.width();
+        let values = BLOCK_BYTES / out_width;
+        let mut blocks: Vec<Block<'a>> = Vec::new();
+        let mut offset = self.offset + self.written;
+        for piece in pieces {
+            let width = piece.dtype.width();
+            if !piece.bytes.len().is_multiple_of(width) {
+                return Err(io::ErrorKind::InvalidInput.into());
+            }
+            let mut rest = piece.bytes;
+            while !rest.is_empty() {
+                if blocks.last().is_none_or(|block| block.out_bytes == values * out_width) {
+                    blocks.push(Block { offset, out_bytes: 0, parts: Vec::new() });
+                }
+                let Some(block) = blocks.last_mut() else { break };
+                let room = values - block.out_bytes / out_width;
+                let (now, later) = rest.split_at(rest.len().min(room * width));
+                block.parts.push(Piece { bytes: now, ..*piece });
+                let out_bytes = now.len() / width * out_width;
+                block.out_bytes += out_bytes;
+                offset += out_bytes as u64;
+                rest = later;
+            }
+        }
+        Ok(blocks)
+    }
+
+    /// Move the payload so that it starts at byte `offset`, and cut the file after it.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the system says while reading and writing.
+    pub fn move_to(&mut self, offset: u64) -> io::Result<()> {
+        let mut buffer = vec![0; BLOCK_BYTES];
+        let mut copy = |at: u64, len: usize| {
+            read_exact_at(&self.file, &mut buffer[..len], self.offset + at)?;
+            write_all_at(&self.file, &buffer[..len], offset + at)
+        };
+        let block = BLOCK_BYTES as u64;
+        let starts = (0..self.written).step_by(BLOCK_BYTES);
+        // The end of the range is at most one block away.
+        #[allow(clippy::cast_possible_truncation)]
+        let len = |at: u64| (self.written - at).min(block) as usize;
+        if offset < self.offset {
+            for at in starts {
+                copy(at, len(at))?;
+            }
+        } else if offset > self.offset {
+            // From the back, since the target overlaps what was not moved yet.
+            let count = self.written.div_ceil(block);
+            for at in (0..count).rev().map(|nth| nth * block) {
+                copy(at, len(at))?;
+            }
+        }
+        self.offset = offset;
+        self.file.set_len(offset + self.written)
+    }
+}
+
+/// What the threads of one call share.
+struct Job<'a, 'b> {
+    file: &'a File,
+    dtype: Dtype,
+    blocks: &'a [Block<'b>],
+    next: AtomicUsize,
+    stop: AtomicBool,
+    done: Mutex<Vec<(usize, Vec<Tally>)>>,
+}
+
+impl Job<'_, '_> {
+    fn run(&self, buffer: &mut Vec<u8>) -> io::Result<()> {
+        while !self.stop.load(Ordering::Relaxed) {
+            let nth = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(block) = self.blocks.get(nth) else { break };
+            let tallies = self.one(block, buffer).inspect_err(|_| self.stop())?;
+            if tallies.iter().any(|tally| tally.stats.first_bad.is_some()) {
+                // Blocks before this one are under way already; those after it are not needed.
+                self.stop();
+            }
+            let mut done = self.done.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            done.push((nth, tallies));
+        }
+        Ok(())
+    }
+
+    fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    fn one(&self, block: &Block<'_>, buffer: &mut Vec<u8>) -> io::Result<Vec<Tally>> {
+        let mut tallies = Vec::with_capacity(block.parts.len());
+        if let [part] = block.parts[..]
+            && part.dtype == self.dtype
+        {
+            // The values are stored as they are: no copy, straight from the source's pages.
+            let mut tally = Tally::default();
+            scan_crc(part.bytes, part.dtype, &mut tally.stats, &mut tally.crc).map_err(invalid)?;
+            tallies.push(tally);
+            write_all_at(self.file, part.bytes, block.offset)?;
+            return Ok(tallies);
+        }
+        if buffer.len() < block.out_bytes {
+            buffer.resize(if block.out_bytes > BLOCK_BYTES / 16 { BLOCK_BYTES } else { BLOCK_BYTES / 16 }, 0);
+        }
+        let mut at = 0;
+        for part in &block.parts {
+            let end = at + part.bytes.len() / part.dtype.width() * self.dtype.width();
+            let mut tally = Tally::default();
+            let out = &mut buffer[at..end];
+            narrow_crc(part.bytes, part.dtype, out, self.dtype, &mut tally.stats, &mut tally.crc)
+                .map_err(invalid)?;
+            tallies.push(tally);
+            at = end;
+        }
+        write_all_at(self.file, &buffer[..at], block.offset)?;
+        Ok(tallies)
+    }
+}
+
+fn invalid(error: crate::error::Error) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, error)
+}
