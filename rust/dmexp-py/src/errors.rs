@@ -3,7 +3,7 @@
 use dmexp_core::index::Refusal;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyModule};
+use pyo3::types::{PyDict, PyList, PyModule};
 
 /// Build `dmexp.errors.<class>(message, **facts)`.
 pub fn error(py: Python<'_>, class: &str, message: &str, facts: &Bound<'_, PyDict>) -> PyErr {
@@ -49,13 +49,13 @@ pub fn refusal(py: Python<'_>, refusal: &Refusal) -> PyErr {
                 facts.set_item("start", start)?;
                 facts.set_item("end", end)?;
                 facts.set_item("payload", payload)?;
-                facts.set_item("conflicts", Vec::<u8>::new().into_pyobject(py)?)?;
+                facts.set_item("conflicts", PyList::empty(py))?;
                 "ShapeMismatchError"
             }
             Refusal::Uncovered { covered, payload } => {
                 facts.set_item("covered", covered)?;
                 facts.set_item("payload", payload)?;
-                facts.set_item("conflicts", Vec::<u8>::new().into_pyobject(py)?)?;
+                facts.set_item("conflicts", PyList::empty(py))?;
                 "ShapeMismatchError"
             }
             // The enum may grow; an unnamed cause is still a fault of the header.

@@ -1,10 +1,24 @@
 //! `dmexp._native`: buffers in, buffers out, errors mapped in one place.
 
+mod buffers;
+mod dtypes;
+mod errors;
+mod file;
+mod header;
+mod writer;
+
 use pyo3::prelude::*;
 
 #[pymodule(gil_used = false)]
 #[pyo3(name = "_native")]
 fn native(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    file::register_hook();
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    m.add_class::<file::FileBytes>()?;
+    m.add_class::<header::HeaderIndex>()?;
+    m.add_class::<writer::PayloadWriter>()?;
+    m.add_function(wrap_pyfunction!(file::read_memory, m)?)?;
+    m.add_function(wrap_pyfunction!(header::header_crc32, m)?)?;
+    m.add_function(wrap_pyfunction!(header::scan_header, m)?)?;
     Ok(())
 }

@@ -1,0 +1,115 @@
+//! `PayloadWriter`: arrays in, a payload at the end of a file out.
+
+use std::fs::OpenOptions;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use dmexp_core::positioned::{reserve, write_all_at};
+use dmexp_core::write::{Piece, PayloadWriter as Core};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::buffers::ReadBuffer;
+use crate::dtypes;
+use crate::file::{TallyTuple, tally_tuple};
+
+/// Writes the payload of one new file. Closed once; calls after that are ValueErrors.
+#[pyclass(frozen, module = "dmexp._native")]
+pub struct PayloadWriter {
+    state: Mutex<Option<Core>>,
+}
+
+impl PayloadWriter {
+    fn with<R: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut Core) -> std::io::Result<R> + Send,
+    ) -> PyResult<R> {
+        py.detach(|| {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.as_mut().map(work)
+        })
+        .ok_or_else(|| PyValueError::new_err("the writer is closed"))?
+        .map_err(Into::into)
+    }
+}
+
+#[pymethods]
+impl PayloadWriter {
+    /// Open the existing file `path` and write values of `dtype` from byte `offset` on.
+    #[new]
+    fn new(py: Python<'_>, path: PathBuf, dtype: &str, offset: u64, threads: usize) -> PyResult<Self> {
+        let dtype = dtypes::stored(dtype)?;
+        let file = py.detach(|| OpenOptions::new().read(true).write(true).open(path))?;
+        Ok(Self { state: Mutex::new(Some(Core::new(file, dtype, offset, threads))) })
+    }
+
+    /// Ask for `nbytes` on disk in all.
+    fn reserve(&self, py: Python<'_>, nbytes: u64) -> PyResult<()> {
+        self.with(py, |writer| reserve(writer.file(), nbytes))
+    }
+
+    /// Append `pieces`, a list of `(tensor, buffer, dtype)`.
+    ///
+    /// Returns None, or `(tensor, index)` of the first value that the dtype cannot hold.
+    fn write(
+        &self,
+        py: Python<'_>,
+        pieces: Vec<(usize, Bound<'_, PyAny>, String)>,
+    ) -> PyResult<Option<(usize, u64)>> {
+        let mut buffers = Vec::with_capacity(pieces.len());
+        for (tensor, buffer, dtype) in &pieces {
+            buffers.push((*tensor, ReadBuffer::get(buffer)?, dtypes::any(dtype)?));
+        }
+        let pieces: Vec<_> = buffers
+            .iter()
+            .map(|(tensor, buffer, dtype)| Piece { tensor: *tensor, bytes: buffer.bytes(), dtype: *dtype })
+            .collect();
+        let bad = self.with(py, |writer| writer.write(&pieces))?;
+        Ok(bad.map(|bad| (bad.tensor, bad.index)))
+    }
+
+    /// Bytes of payload so far.
+    fn written(&self, py: Python<'_>) -> PyResult<u64> {
+        self.with(py, |writer| Ok(writer.written()))
+    }
+
+    /// The tallies of `count` tensors.
+    fn tallies(&self, py: Python<'_>, count: usize) -> PyResult<Vec<TallyTuple>> {
+        self.with(py, |writer| {
+            writer.ensure_tensors(count);
+            Ok(writer.tallies().iter().map(tally_tuple).collect())
+        })
+    }
+
+    /// The checksum of the payload so far.
+    fn crc32(&self, py: Python<'_>) -> PyResult<u32> {
+        self.with(py, |writer| {
+            let mut all = dmexp_core::Crc32::new();
+            writer.tallies().iter().for_each(|tally| all.append(&tally.crc));
+            Ok(all.value())
+        })
+    }
+
+    /// Move the payload to byte `offset` and cut the file after it.
+    fn move_to(&self, py: Python<'_>, offset: u64) -> PyResult<()> {
+        self.with(py, |writer| writer.move_to(offset))
+    }
+
+    /// Write `data` at byte `offset`.
+    fn write_at(&self, py: Python<'_>, offset: u64, data: &Bound<'_, PyAny>) -> PyResult<()> {
+        let data = ReadBuffer::get(data)?;
+        let bytes = data.bytes();
+        self.with(py, |writer| write_all_at(writer.file(), bytes, offset))
+    }
+
+    /// Wait until the file's bytes are on disk.
+    fn sync(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, |writer| writer.file().sync_all())
+    }
+
+    /// Close the file.
+    fn close(&self) {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
