@@ -1,7 +1,8 @@
-"""Safetensors, read strictly by a reader of our own."""
+"""Safetensors, read strictly by a reader of our own, and compared with LIS's narrow subset."""
 
 from __future__ import annotations
 
 from ._file import SafetensorsFile
+from ._lis import LisReport, LisTensor, lis_scope
 
-__all__ = ["SafetensorsFile"]
+__all__ = ["LisReport", "LisTensor", "SafetensorsFile", "lis_scope"]

@@ -13,6 +13,7 @@ import numpy as np
 
 from dmexp.errors import InvalidArgumentError, TensorNotFoundError, TruncatedError
 from dmexp.loaders._source import TensorEntry
+
 from ._header import PREFIX_BYTES, HeaderTensor, header_length, parse_header
 
 _NUMPY: dict[str, np.dtype[Any]] = {

@@ -18,6 +18,7 @@ from dmexp.errors import (
     UnsupportedDtypeError,
     UnsupportedShapeError,
 )
+
 from ._json import BEYOND_64_BITS, kind_of, parse_object
 
 LARGEST_HEADER_BYTES = 100 * 1024 * 1024
