@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from ..errors import ShapeMismatchError
 
 Dims = tuple[int, ...]
+
+# A message lists this many conflicts; the error's ``conflicts`` has all of them.
+MOST_SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,46 +41,72 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a config describes a set of tensors. ``"not checked"`` never claims a check."""
+    """Whether a config describes a set of tensors. ``"not checked"`` never claims a check.
+
+    A ``"no"`` has ``conflicts``, or none where the config itself could not be turned into a
+    table; ``reason`` then names the key at fault.
+    """
 
     status: Literal["yes", "no", "not checked"]
     family: str | None
     reason: str
     conflicts: tuple[Conflict, ...] = ()
 
+    def __str__(self) -> str:
+        """As `info` prints it: ``yes (llama)``, ``no (…)``, ``not checked (…)``."""
+        return f"{self.status} ({self.family if self.status == 'yes' else self.reason})"
+
     def require(self, path: str | None = None) -> None:
         """Raise `ShapeMismatchError` listing every conflict when the status is ``"no"``."""
-        if self.status == "no":
-            lines = "; ".join(str(conflict) for conflict in self.conflicts)
-            raise ShapeMismatchError(
-                f"the config does not describe the weights ({self.family}): {lines}. "
-                "The header's config was edited, or belongs to another model: "
-                "export again from the original checkpoint.",
-                path=path,
-                family=self.family,
-                conflicts=[conflict.as_dict() for conflict in self.conflicts],
-            )
+        if self.status != "no":
+            return
+        if self.conflicts:
+            lines = [str(conflict) for conflict in self.conflicts[:MOST_SHOWN]]
+            more = len(self.conflicts) - len(lines)
+            found = "; ".join(lines) + (f"; and {more} more" if more else "")
+        else:
+            found = self.reason
+        raise ShapeMismatchError(
+            f"the config does not describe the weights ({self.family}): {found}. "
+            "The config was edited, or belongs to another model: "
+            "use the one that the weights were saved with.",
+            path=path,
+            family=self.family,
+            conflicts=[conflict.as_dict() for conflict in self.conflicts],
+        )
 
 
 def compare(
     family: str,
     expected: Mapping[str, Dims],
-    tensors: Iterable[tuple[str, Dims]],
+    tensors: Mapping[str, Dims],
     *,
-    optional: frozenset[str] = frozenset(),
+    optional: Set[str] = frozenset(),
+    groups: Iterable[frozenset[str]] = (),
 ) -> Verdict:
-    """Compare by name; order does not matter. ``optional`` names may be absent."""
-    found = dict(tensors)
+    """Compare by name; order does not matter.
+
+    Names in ``optional`` may be absent. The names of one of the ``groups``, which are optional
+    too, are either all there or all absent.
+    """
+    needed = {
+        name
+        for group in groups
+        if not group.isdisjoint(tensors.keys())
+        for name in group
+        if name not in tensors
+    }
     conflicts = []
     for name, dims in expected.items():
-        if name not in found:
-            if name not in optional:
+        found = tensors.get(name)
+        if found is None:
+            if name not in optional or name in needed:
                 conflicts.append(Conflict(name, "missing", dims, None))
-        elif found[name] != dims:
-            conflicts.append(Conflict(name, "shape", dims, found[name]))
+        elif found != dims:
+            conflicts.append(Conflict(name, "shape", dims, found))
     conflicts += [
         Conflict(name, "unexpected", None, dims)
-        for name, dims in found.items()
+        for name, dims in tensors.items()
         if name not in expected
     ]
     if conflicts:
