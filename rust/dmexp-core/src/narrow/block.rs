@@ -51,7 +51,10 @@ impl<F: Format> Tally<F> {
     fn add_census(&mut self, census: &Census<F>) {
         self.max = self.max.max(census.max);
         self.min = self.min.min(census.min());
-        self.stats.subnormal += census.below_normal.total() - census.zero.total();
+        self.stats.subnormal += census
+            .below_normal
+            .total()
+            .saturating_sub(census.zero.total());
     }
 
     /// Note the first value of a block that is not finite; the block is not counted yet.
@@ -108,11 +111,16 @@ fn recount<C: Convert>(
         }
     }
     let after = Census::<C::To>::of(dst);
+    // Saturating, because the source may be an array that another thread is writing to: the counts
+    // are then anyone's guess, but no reason to panic.
     let stats = &mut tally.stats;
     stats.nan += before.nan.total();
     stats.inf += before.infinite.total();
-    stats.overflowed += after.infinite.total() - before.infinite.total();
-    stats.flushed += after.zero.total() - before.zero.total();
+    stats.overflowed += after
+        .infinite
+        .total()
+        .saturating_sub(before.infinite.total());
+    stats.flushed += after.zero.total().saturating_sub(before.zero.total());
     if after.infinite > <C::To as Format>::Mag::ZERO || after.nan > <C::To as Format>::Mag::ZERO {
         tally.note_first_bad(dst);
     }
