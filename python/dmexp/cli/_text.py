@@ -83,18 +83,6 @@ def _plain(value: Any) -> Any:
     return item() if item is not None else str(value)
 
 
-def quoted(path: str | os.PathLike[str]) -> str:
-    """A path as an argument that can be pasted into this platform's shell."""
-    text = os.fspath(path)
-    if os.name == "nt":
-        import subprocess
-
-        return subprocess.list2cmdline([text])
-    import shlex
-
-    return shlex.quote(text)
-
-
 def bytes_text(count: int) -> str:
     """``1.25 MiB (1,310,720 bytes)``; plain bytes below 1 KiB."""
     size, unit = float(count), "bytes"

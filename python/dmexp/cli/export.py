@@ -7,10 +7,11 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .._refusal import quoted
 from . import _arguments as arguments
 from ._progress import progress_bar
 from ._shapes import shapes_dict, shapes_line
-from ._text import bytes_text, print_json, print_notice, printable, quoted
+from ._text import bytes_text, print_json, print_notice, printable
 
 if TYPE_CHECKING:
     from .._export import ExportReport
@@ -181,7 +182,7 @@ def as_text(report: ExportReport) -> str:
         f"flushed: {report.flushed:,} non-zero values became zero",
         f"subnormal: {subnormal}",
         shapes_line(report.shapes),
-        f"read it back with: dmexp info {printable(quoted(report.path))}",
+        f"read it back with: dmexp info {printable(quoted(str(report.path)))}",
     ]
     return "\n".join(lines)
 
@@ -202,7 +203,7 @@ def as_dict(report: ExportReport) -> dict[str, Any]:
         "min_nonzero_abs": report.min_nonzero_abs,
         "shapes": shapes_dict(report.shapes),
         "notices": list(report.notices),
-        "read_back": f"dmexp info {quoted(report.path)}",
+        "read_back": f"dmexp info {quoted(str(report.path))}",
     }
 
 
