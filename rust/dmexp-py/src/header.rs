@@ -125,3 +125,9 @@ fn part(bytes: &[u8], start: usize, length: usize) -> PyResult<&[u8]> {
         .and_then(|rest| rest.get(..length))
         .ok_or_else(|| PyValueError::new_err("the range leaves the data"))
 }
+
+/// The line that holds the checksum of `text`, to be put after it.
+#[pyfunction]
+pub fn header_crc32_line(text: &[u8]) -> String {
+    header_crc::line(text)
+}

@@ -19,6 +19,7 @@ fn native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<writer::PayloadWriter>()?;
     m.add_function(wrap_pyfunction!(file::read_memory, m)?)?;
     m.add_function(wrap_pyfunction!(header::header_crc32, m)?)?;
+    m.add_function(wrap_pyfunction!(header::header_crc32_line, m)?)?;
     m.add_function(wrap_pyfunction!(header::scan_header, m)?)?;
     Ok(())
 }

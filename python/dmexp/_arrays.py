@@ -1,0 +1,122 @@
+"""Arrays on their way into a file: what is accepted, and how it becomes plain runs of bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ._dtypes import NUMPY_DTYPES, source_dtype
+from .errors import NonFiniteError, UnsupportedDtypeError, ValueOverflowError
+
+Array = np.ndarray[Any, Any]
+
+SEGMENT_BYTES = 64 << 20
+"""Source bytes handed to native code at a time, so that Ctrl-C and progress are not kept waiting."""
+
+_COPY_BYTES = 4 << 20
+"""Bytes of an array that cannot be read in place which are copied at a time."""
+
+
+def require_float(array: Array, name: str) -> str:
+    """The canonical dtype of an array that can be narrowed.
+
+    Raises
+    ------
+    UnsupportedDtypeError
+        For integers, booleans, complex numbers, objects and anonymous two-byte voids. The message
+        names the tensor, its dtype and the way out.
+    """
+    dtype = source_dtype(array.dtype)
+    if dtype is not None:
+        return dtype
+    kind = array.dtype.kind
+    if kind in "iub":
+        cure = "leave it out, or convert it with astype('float32') if it really holds weights"
+    elif kind == "c":
+        cure = "store its real and imaginary parts as two tensors"
+    elif array.dtype == np.dtype("V2"):
+        cure = (
+            "two-byte voids are usually bfloat16 that lost its name: "
+            "if so, pass array.view(ml_dtypes.bfloat16)"
+        )
+    else:
+        cure = "convert it to float32 first"
+    raise UnsupportedDtypeError(
+        f"tensor {name!r} has dtype {array.dtype}; float32, float64, float16 and bfloat16 can be "
+        f"stored. To go on, {cure}.",
+        tensor=name,
+        dtype=str(array.dtype),
+        known=["f32", "f64", "f16", "bf16"],
+    )
+
+
+def segments(array: Array, dtype: str) -> Iterator[Array]:
+    """An array as flat runs of little-endian values, in row-major order.
+
+    What lies in memory like that already is not copied. Anything else (strided, reversed,
+    broadcast, column-major, big-endian) is copied, a few mebibytes at a time.
+
+    Yields
+    ------
+    ndarray of uint8
+    """
+    wanted = NUMPY_DTYPES[dtype]
+    if array.size == 0:
+        return
+    if array.flags.c_contiguous and array.dtype == wanted:
+        flat = array.reshape(-1).view(np.uint8)
+        for start in range(0, flat.size, SEGMENT_BYTES):
+            yield flat[start : start + SEGMENT_BYTES]
+    else:
+        for part in _parts(array):
+            yield np.ascontiguousarray(part, dtype=wanted).reshape(-1).view(np.uint8)
+
+
+def _parts(array: Array) -> Iterator[Array]:
+    if array.nbytes <= _COPY_BYTES or array.ndim == 0:
+        yield array
+        return
+    rows = max(1, _COPY_BYTES * array.shape[0] // array.nbytes)
+    for start in range(0, array.shape[0], rows):
+        part = array[start : start + rows]
+        if part.shape[0] == 1 and part.nbytes > _COPY_BYTES:
+            yield from _parts(part[0])
+        else:
+            yield part
+
+
+def non_finite(name: str, array: Array, index: int, dtype: str) -> NonFiniteError:
+    """The error for value number ``index`` (row-major) of a tensor, which ``dtype`` cannot hold."""
+    where = tuple(int(axis) for axis in np.unravel_index(index, array.shape)) if array.ndim else ()
+    value = float(array[where])
+    place = f"tensor {name!r}, index {list(where)}: "
+    facts = {"tensor": name, "index": where, "value": value, "dtype": dtype}
+    if not np.isfinite(value):
+        return NonFiniteError(
+            f"{place}the value is {value}. No dtype makes it finite, and a file never holds such "
+            "a value: repair the checkpoint, or leave the tensor out.",
+            suggestion=None,
+            **facts,
+        )
+    suggestion = suggest(value, dtype)
+    way_out = (
+        f"Use dtype {suggestion!r}."
+        if suggestion
+        else "No dtype of the format holds it: rescale the tensor."
+    )
+    return ValueOverflowError(
+        f"{place}the value {value!r} is beyond {dtype}, which would store it as infinite. {way_out}",
+        suggestion=suggestion,
+        **facts,
+    )
+
+
+def suggest(value: float, dtype: str) -> str | None:
+    """A dtype that keeps ``value`` finite where ``dtype`` does not, the narrowest first."""
+    with np.errstate(over="ignore"):
+        for other in ("bf16", "f32"):
+            if other != dtype and np.isfinite(np.float64(value).astype(NUMPY_DTYPES[other])):
+                return other
+    return None
