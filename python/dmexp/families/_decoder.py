@@ -162,7 +162,8 @@ def decoder(
         Dims that the rotary embedding turns: old checkpoints carry its derived table.
     """
     base = table.prefix(
-        *(NESTED_PREFIXES if config.outer is not None else PREFIXES), probe="embed_tokens.weight"
+        *(NESTED_PREFIXES if config.outer is not None else PREFIXES),
+        probes=("embed_tokens.weight", "layers."),
     )
     if every is not None:
         blocks = repeat(every, s.layers)

@@ -51,14 +51,16 @@ class Table:
         for index, block in enumerate(blocks):
             self._put(block, f"{prefix}{index}.")
 
-    def prefix(self, *choices: str, probe: str) -> str:
-        """The first of ``choices`` under which the file has ``probe``; the first of all otherwise.
+    def prefix(self, *choices: str, probes: tuple[str, ...]) -> str:
+        """The one of ``choices`` under which the file has names that begin with a probe.
 
-        The same model is saved with and without the name of its wrapper.
+        The same model is saved with and without the name of its wrapper. Earlier probes count
+        for more; without any match it is the first choice.
         """
-        for choice in choices:
-            if choice + probe in self.found:
-                return choice
+        for probe in probes:
+            for choice in choices:
+                if self.has(choice + probe):
+                    return choice
         return choices[0]
 
     def has(self, start: str) -> bool:

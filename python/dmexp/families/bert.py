@@ -14,7 +14,7 @@ def build(config: Config, table: Table, *, wrapper: str = "bert.") -> None:
     inner = config.count("intermediate_size")
     vocab = config.count("vocab_size")
     positions = config.count("max_position_embeddings")
-    base = table.prefix("", wrapper, probe="embeddings.word_embeddings.weight")
+    base = table.prefix("", wrapper, probes=("embeddings.word_embeddings.weight", "encoder.layer."))
     # Checkpoints converted from TensorFlow keep its names for the two halves of a norm.
     old = table.ends("LayerNorm.gamma")
     gain, shift = ("gamma", "beta") if old else ("weight", "bias")
@@ -65,7 +65,7 @@ def heads(
     table.allow({"decoder.weight": (vocab, hidden), "decoder.bias": (vocab,)}, "cls.predictions.")
     table.allow_whole(linear("cls.seq_relationship", 2, hidden, bias=True))
     table.allow_whole(linear("qa_outputs", 2, hidden, bias=True))
-    if "classifier.weight" in table.found:
+    if table.has("classifier."):
         table.allow_whole(linear("classifier", labels(config), hidden, bias=True))
 
 

@@ -19,7 +19,7 @@ def build(config: Config, table: Table) -> None:
     positions = config.count("n_positions", "max_position_embeddings", "n_ctx")
     vocab = config.count("vocab_size")
     inner = config.count("n_inner", default=4 * hidden)
-    base = table.prefix("transformer.", "", probe="wte.weight")
+    base = table.prefix("transformer.", "", probes=("wte.weight", "h."))
     layer = {
         **norms(hidden, "ln_1", "ln_2", bias=True),
         **conv("attn.c_attn", hidden, 3 * hidden),

@@ -14,7 +14,7 @@ def build(config: Config, table: Table) -> None:
     inner = config.count("intermediate_size")
     vocab = config.count("vocab_size")
     bias = config.flag("attention_bias", default=True)
-    base = table.prefix("gpt_neox.", "", probe="embed_in.weight")
+    base = table.prefix("gpt_neox.", "", probes=("embed_in.weight", "layers."))
     layer = {
         **norms(hidden, "input_layernorm", "post_attention_layernorm", bias=True),
         **linear("attention.query_key_value", 3 * hidden, hidden, bias),

@@ -18,7 +18,7 @@ def build(config: Config, table: Table) -> None:
     )
     rank = _rank(config, hidden)
     bias = config.flag("use_bias", default=False)
-    base = table.prefix("backbone.", "", probe="embeddings.weight")
+    base = table.prefix("backbone.", "", probes=("embeddings.weight", "layers."))
     layer: dict[str, Dims] = {
         "norm.weight": (hidden,),
         "mixer.A_log": (inner, state),

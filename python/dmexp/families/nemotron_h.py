@@ -25,7 +25,7 @@ def build(config: Config, table: Table) -> None:
     pattern = _pattern(config)
     # The count is derived from the pattern; a stated one is only compared with it.
     s = sizes(config.replaced("num_hidden_layers", len(pattern)), head_dim=True)
-    base = table.prefix("backbone.", "model.", "", probe="embeddings.weight")
+    base = table.prefix("backbone.", "model.", "", probes=("embeddings.weight", "layers."))
     bias = config.flag("mlp_bias", default=False)
     mixers: dict[str, dict[str, Dims]] = {}
     for kind in sorted(set(pattern)):
