@@ -7,10 +7,10 @@ import re
 from typing import Any
 
 import pytest
-from families_util import FIXTURES, fixture
 
 from dmexp.errors import ShapeMismatchError
 from dmexp.families import describe, find, known
+from families_util import FIXTURES, fixture
 
 # May be absent: derived buffers, and heads that are the embedding itself.
 OPTIONAL = re.compile(r"rotary_emb\.inv_freq$|\.attn\.bias$|position_ids$")

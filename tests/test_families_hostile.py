@@ -6,11 +6,11 @@ import time
 from typing import Any
 
 import pytest
-from families_util import FIXTURES, fixture
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dmexp.families import describe
+from families_util import FIXTURES, fixture
 
 JUNK = [
     0,

@@ -58,5 +58,10 @@ def _load(module: str) -> Family:
 def find(config: Mapping[str, Any]) -> Family | None:
     """The family that the config names, or None."""
     kind = config.get("model_type")
+    if kind is None:
+        # The one family whose config says no type; its keys tell.
+        from . import dormouse
+
+        return dormouse.FAMILY if dormouse.recognises(config) else None
     module = MODULES.get(kind) if isinstance(kind, str) else None
     return None if module is None else _load(module)
