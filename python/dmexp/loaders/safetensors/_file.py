@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import mmap
+import difflib
 import os
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import ml_dtypes
 import numpy as np
 
-from dmexp.errors import InvalidArgumentError, TensorNotFoundError, TruncatedError
+from dmexp.errors import TensorNotFoundError
+from dmexp.loaders._mapped import MappedFile
 from dmexp.loaders._source import TensorEntry
 
 from ._header import PREFIX_BYTES, HeaderTensor, header_length, parse_header
@@ -32,9 +32,6 @@ _NUMPY: dict[str, np.dtype[Any]] = {
     "BOOL": np.dtype("?"),
     "C64": np.dtype("<c8"),
 }
-
-# Below this, giving pages back costs more than they weigh.
-_WORTH_RELEASING_BYTES = 1 << 20
 
 
 class SafetensorsFile:
@@ -71,34 +68,23 @@ class SafetensorsFile:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-        self._descriptor = os.open(
-            self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-        )
-        self._map: mmap.mmap | None = None
-        self._released = False
+        self._file = MappedFile(path)
+        self.path = self._file.path
         try:
-            self._open()
+            self._read_header()
         except BaseException:
-            self.close()
+            self._file.close()
             raise
 
-    def _open(self) -> None:
+    def _read_header(self) -> None:
         name = str(self.path)
-        self._file_bytes = os.fstat(self._descriptor).st_size
-        prefix = self._pread(PREFIX_BYTES, 0)
-        length = header_length(prefix, self._file_bytes, path=name)
-        header = self._pread(length, PREFIX_BYTES)
+        file_bytes = self._file.length_bytes
+        length = header_length(self._file.bytes_at(0, PREFIX_BYTES), file_bytes, path=name)
+        header = self._file.bytes_at(PREFIX_BYTES, length)
         self._payload_start = PREFIX_BYTES + length
-        self.payload_bytes = self._file_bytes - self._payload_start
+        self.payload_bytes = file_bytes - self._payload_start
         tensors, self.metadata = parse_header(header, self.payload_bytes, path=name)
         self._tensors: dict[str, HeaderTensor] = {tensor.name: tensor for tensor in tensors}
-        self._last: HeaderTensor | None = None
-        try:
-            self._map = mmap.mmap(self._descriptor, self._file_bytes, access=mmap.ACCESS_READ)
-        except (OSError, ValueError):
-            # Some network mounts cannot be mapped; reading still works there.
-            self._map = None
 
     def entries(self) -> list[TensorEntry]:
         """All tensors in payload order, dtypes in lower case (``"bf16"``, ``"i64"``)."""
@@ -136,29 +122,16 @@ class SafetensorsFile:
             The file object is closed.
         """
         tensor = self._find(name)
-        if self._released:
-            raise InvalidArgumentError(
-                "the file object is closed; open the file again.", path=str(self.path)
-            )
-        self._require_length(name)
-        start = self._payload_start + tensor.begin
-        byte_count = tensor.end - tensor.begin
-        dtype = _NUMPY[tensor.dtype]
-        if self._map is None:
-            data = np.frombuffer(self._pread(byte_count, start), dtype)
-        else:
-            self._give_back(self._last)
-            self._last = tensor
-            data = np.frombuffer(self._map, dtype, byte_count // dtype.itemsize, start)
-        return data.reshape(tensor.dims)
+        return self._file.array_at(
+            self._payload_start + tensor.begin,
+            tensor.dims,
+            _NUMPY[tensor.dtype],
+            f"tensor {name!r}",
+        )
 
     def close(self) -> None:
         """Close the file. Arrays that were read stay valid."""
-        if not self._released:
-            self._released = True
-            os.close(self._descriptor)
-            # The mapping goes when the last array over it goes.
-            self._map = None
+        self._file.close()
 
     def __enter__(self) -> Self:
         return self
@@ -175,8 +148,6 @@ class SafetensorsFile:
         try:
             return self._tensors[name]
         except KeyError:
-            import difflib
-
             close = difflib.get_close_matches(name, self._tensors, 3)
             hint = f" Did you mean {', '.join(map(repr, close))}?" if close else ""
             raise TensorNotFoundError(
@@ -185,45 +156,3 @@ class SafetensorsFile:
                 name=name,
                 close=close,
             ) from None
-
-    def _require_length(self, name: str) -> None:
-        now = os.fstat(self._descriptor).st_size
-        if now < self._file_bytes:
-            raise TruncatedError(
-                f"the file had {self._file_bytes} bytes when it was opened and has {now} now; "
-                f"tensor {name!r} was not read. Something is writing to it: export again when it "
-                "is complete.",
-                path=str(self.path),
-                expected=self._file_bytes,
-                actual=now,
-                tensor=name,
-            )
-
-    def _pread(self, count: int, offset: int) -> bytes:
-        """Exactly ``count`` bytes, unless the file ends before."""
-        os.lseek(self._descriptor, offset, os.SEEK_SET)
-        parts = []
-        while count > 0:
-            part = os.read(self._descriptor, min(count, 1 << 30))
-            if not part:
-                break
-            parts.append(part)
-            count -= len(part)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
-
-    def _give_back(self, tensor: HeaderTensor | None) -> None:
-        """Let the kernel drop pages that were read already, so that a walk over a large file
-        does not count all of it as this process's memory. An array still in use reads its pages
-        again."""
-        if (
-            tensor is None
-            or self._map is None
-            or tensor.end - tensor.begin < _WORTH_RELEASING_BYTES
-            or not hasattr(mmap, "MADV_DONTNEED")
-        ):
-            return
-        page = mmap.PAGESIZE
-        first = -(-(self._payload_start + tensor.begin) // page) * page
-        length = self._payload_start + tensor.end - first
-        if length > 0:
-            self._map.madvise(mmap.MADV_DONTNEED, first, length)

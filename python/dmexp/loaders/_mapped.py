@@ -1,0 +1,147 @@
+"""A file mapped for reading: arrays over it without a copy, and an exception where it shrinks."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dmexp.errors import InvalidArgumentError, TruncatedError
+
+# Below this, giving pages back costs more than they weigh.
+_WORTH_RELEASING_BYTES = 1 << 20
+
+
+class MappedFile:
+    """An open file and its mapping; where a mapping cannot be had, reading works all the same.
+
+    Parameters
+    ----------
+    path
+        The file. A symbolic link is followed.
+
+    Attributes
+    ----------
+    path : Path
+        As given.
+    length_bytes : int
+        The file's length when it was opened.
+
+    Raises
+    ------
+    OSError
+        The file cannot be opened.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._descriptor = os.open(
+            self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+        )
+        self._map: mmap.mmap | None = None
+        self._lock = threading.Lock()
+        self._open = True
+        self._last = (0, 0)
+        self.length_bytes = os.fstat(self._descriptor).st_size
+        try:
+            self._map = mmap.mmap(self._descriptor, self.length_bytes, access=mmap.ACCESS_READ)
+        except (OSError, ValueError):
+            # Empty files and some network mounts cannot be mapped.
+            self._map = None
+
+    def bytes_at(self, offset: int, count: int) -> bytes:
+        """A copy of ``count`` bytes, or fewer where the file ends before."""
+        parts = []
+        while count > 0:
+            # One call reads at most 2 GiB on Linux, less elsewhere.
+            part = self._read_once(offset, min(count, 1 << 30))
+            if not part:
+                break
+            parts.append(part)
+            offset += len(part)
+            count -= len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _read_once(self, offset: int, count: int) -> bytes:
+        if hasattr(os, "pread"):
+            return os.pread(self._descriptor, count, offset)
+        with self._lock:
+            os.lseek(self._descriptor, offset, os.SEEK_SET)
+            return os.read(self._descriptor, count)
+
+    def array_at(
+        self, offset: int, dims: tuple[int, ...], dtype: np.dtype[Any], what: str
+    ) -> np.ndarray[Any, np.dtype[Any]]:
+        """A read-only array over the file, at whatever alignment ``offset`` (bytes) has.
+
+        The array keeps the mapping alive and works after `close`. Where the file could not be
+        mapped it is a copy. The file's length is looked at first; a file that another process
+        shortens *between* that look and the use of the array ends the process with SIGBUS, as
+        with any mapping.
+
+        Parameters
+        ----------
+        what
+            Names the array in messages, e.g. ``"tensor 'a'"``.
+
+        Raises
+        ------
+        TruncatedError
+            The file has become shorter since it was opened.
+        InvalidArgumentError
+            The file is closed.
+        """
+        if not self._open:
+            raise InvalidArgumentError(
+                "the file object is closed; open the file again.", path=str(self.path)
+            )
+        self._require_length(what)
+        count = 1
+        for dim in dims:
+            count *= dim
+        length = count * dtype.itemsize
+        if self._map is None:
+            data = self.bytes_at(offset, length)
+            if len(data) != length:
+                self._require_length(what)
+            return np.frombuffer(data, dtype).reshape(dims)
+        self._give_back()
+        self._last = (offset, length)
+        return np.frombuffer(self._map, dtype, count, offset).reshape(dims)
+
+    def close(self) -> None:
+        """Close the file. Arrays over it stay valid."""
+        if self._open:
+            self._open = False
+            os.close(self._descriptor)
+            # The mapping goes when the last array over it goes.
+            self._map = None
+
+    def _require_length(self, what: str) -> None:
+        now = os.fstat(self._descriptor).st_size
+        if now < self.length_bytes:
+            raise TruncatedError(
+                f"the file had {self.length_bytes} bytes when it was opened and has {now} now; "
+                f"{what} was not read. Something is writing to it: try again when it is complete.",
+                path=str(self.path),
+                expected=self.length_bytes,
+                actual=now,
+            )
+
+    def _give_back(self) -> None:
+        """Let the kernel drop the pages of the array before, so that a walk over a large file
+        does not count all of it as this process's memory. An array still in use reads its pages
+        again."""
+        offset, length = self._last
+        if (
+            self._map is None
+            or length < _WORTH_RELEASING_BYTES
+            or not hasattr(mmap, "MADV_DONTNEED")
+        ):
+            return
+        first = -(-offset // mmap.PAGESIZE) * mmap.PAGESIZE
+        self._map.madvise(mmap.MADV_DONTNEED, first, offset + length - first)
