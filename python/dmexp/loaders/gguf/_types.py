@@ -62,6 +62,8 @@ TENSOR_TYPES = {
 }
 """Every tensor type whose size is known, by id."""
 
+TYPES_BY_NAME = {kind.name: kind for kind in TENSOR_TYPES.values()}
+
 WITHDRAWN_TYPES = {
     4: "Q4_2",
     5: "Q4_3",
