@@ -51,7 +51,8 @@ class Rope:
         turns = self.original_positions * frequencies / (2 * math.pi)
         blend = (turns - self.low_freq_factor) / (self.high_freq_factor - self.low_freq_factor)
         blend = np.clip(blend, 0.0, 1.0)
-        return (1 - blend) * frequencies / self.factor + blend * frequencies
+        scaled: np.ndarray[Any, Any] = frequencies * (blend + (1 - blend) / self.factor)
+        return scaled
 
 
 def read_rope(fields: Fields, kind: str, theta: float | None, *, scaled: bool = True) -> Rope:

@@ -76,7 +76,7 @@ def build_model(config: ModelConfig, tensors: Tensors, *, low_memory: bool = Fal
     if config.tied and HEAD in found:
         _require_same(tensors[HEAD], tensors[EMBEDDING])
         del found[HEAD]
-    compare(config.model_type, expected_tensors(config), found.items()).require()
+    compare(config.model_type, expected_tensors(config), found).require()
     build = _Builder(config, tensors, low_memory)
     embedding = build.linear(EMBEDDING.removesuffix(".weight"))
     return Model(
