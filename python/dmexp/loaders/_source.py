@@ -85,3 +85,7 @@ class SourceOptions:
     allow_mixed: bool = False
     tokenizer: bool = True
     extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+NO_OPTIONS = SourceOptions()
+"""What a loader assumes where nothing is said."""

@@ -7,31 +7,14 @@ import os
 from types import TracebackType
 from typing import Any, Self
 
-import ml_dtypes
 import numpy as np
 
 from dmexp.errors import TensorNotFoundError
 from dmexp.loaders._mapped import MappedFile
+from dmexp.loaders._numpy_types import SOURCE_DTYPES
 from dmexp.loaders._source import TensorEntry
 
 from ._header import PREFIX_BYTES, HeaderTensor, header_length, parse_header
-
-_NUMPY: dict[str, np.dtype[Any]] = {
-    "F64": np.dtype("<f8"),
-    "F32": np.dtype("<f4"),
-    "F16": np.dtype("<f2"),
-    "BF16": np.dtype(ml_dtypes.bfloat16),
-    "I64": np.dtype("<i8"),
-    "I32": np.dtype("<i4"),
-    "I16": np.dtype("<i2"),
-    "I8": np.dtype("i1"),
-    "U64": np.dtype("<u8"),
-    "U32": np.dtype("<u4"),
-    "U16": np.dtype("<u2"),
-    "U8": np.dtype("u1"),
-    "BOOL": np.dtype("?"),
-    "C64": np.dtype("<c8"),
-}
 
 
 class SafetensorsFile:
@@ -125,7 +108,7 @@ class SafetensorsFile:
         return self._file.array_at(
             self._payload_start + tensor.begin,
             tensor.dims,
-            _NUMPY[tensor.dtype],
+            SOURCE_DTYPES[tensor.dtype.lower()],
             f"tensor {name!r}",
         )
 
