@@ -63,33 +63,60 @@ impl<F: Format> Range<F> {
     }
 }
 
+/// What a block without anything infinite may still hide.
+pub(crate) struct Zeros<F: Format> {
+    pub(crate) zero: u64,
+    /// Zeros and subnormals; 0 where [`Range`] has counted them.
+    pub(crate) below_normal: u64,
+    pub(crate) max: F::Mag,
+    /// Smallest non-zero magnitude; `MAX` where there is none.
+    pub(crate) min: F::Mag,
+}
+
+impl<F: Format> Zeros<F> {
+    /// Here and in [`Census::of`], counts are kept in lanes as wide as the values, so that the
+    /// loop vectorises: one block at a time, or the 16-bit ones would wrap.
+    #[inline(always)]
+    pub(crate) fn of(block: &[F::Raw]) -> Self {
+        let (mut zero, mut below_normal) = (F::Mag::ZERO, F::Mag::ZERO);
+        let (mut max, mut min_less_one) = (F::Mag::ZERO, F::Mag::MAX);
+        for raw in block {
+            let magnitude = F::magnitude(F::load(*raw));
+            zero = zero.count(magnitude == F::Mag::ZERO);
+            if !Range::<F>::COUNTS_BELOW {
+                below_normal = below_normal.count(magnitude < F::MIN_NORMAL);
+            }
+            max = max.max(magnitude);
+            min_less_one = min_less_one.min(magnitude.less_one_or_max());
+        }
+        Self {
+            zero: zero.total(),
+            below_normal: below_normal.total(),
+            max,
+            min: min_less_one.plus_one(),
+        }
+    }
+}
+
 /// Everything about one block of values, source or result.
-#[derive(Clone, Copy)]
 pub(crate) struct Census<F: Format> {
-    pub(crate) zero: F::Mag,
-    pub(crate) below_normal: F::Mag,
-    pub(crate) infinite: F::Mag,
-    pub(crate) nan: F::Mag,
+    pub(crate) zero: u64,
+    /// Zeros and subnormals.
+    pub(crate) below_normal: u64,
+    pub(crate) infinite: u64,
+    pub(crate) nan: u64,
     /// Largest finite magnitude.
     pub(crate) max: F::Mag,
-    /// Smallest non-zero magnitude less one.
-    min_less_one: F::Mag,
+    /// Smallest non-zero finite magnitude; `MAX` where there is none.
+    pub(crate) min: F::Mag,
 }
 
 impl<F: Format> Census<F> {
-    /// Counts are kept in lanes as wide as the values, so that the loop vectorises: one block at
-    /// a time, or the 16-bit ones would wrap.
     #[inline(always)]
     pub(crate) fn of(block: &[F::Raw]) -> Self {
         let none = F::Mag::ZERO;
-        let mut census = Self {
-            zero: none,
-            below_normal: none,
-            infinite: none,
-            nan: none,
-            max: none,
-            min_less_one: F::Mag::MAX,
-        };
+        let (mut zero, mut below_normal, mut infinite, mut nan) = (none, none, none, none);
+        let (mut max, mut min_less_one) = (none, F::Mag::MAX);
         for raw in block {
             let magnitude = F::magnitude(F::load(*raw));
             let finite = if magnitude < F::INFINITY {
@@ -97,20 +124,21 @@ impl<F: Format> Census<F> {
             } else {
                 none
             };
-            census.zero = census.zero.count(magnitude == none);
-            census.below_normal = census.below_normal.count(magnitude < F::MIN_NORMAL);
-            census.infinite = census.infinite.count(magnitude == F::INFINITY);
-            census.nan = census.nan.count(magnitude > F::INFINITY);
-            census.max = census.max.max(finite);
-            census.min_less_one = census.min_less_one.min(magnitude.less_one_or_max());
+            zero = zero.count(magnitude == none);
+            below_normal = below_normal.count(magnitude < F::MIN_NORMAL);
+            infinite = infinite.count(magnitude == F::INFINITY);
+            nan = nan.count(magnitude > F::INFINITY);
+            max = max.max(finite);
+            min_less_one = min_less_one.min(magnitude.less_one_or_max());
         }
-        census
-    }
-
-    /// Smallest non-zero finite magnitude; `MAX` where there is none.
-    #[inline(always)]
-    pub(crate) fn min(&self) -> F::Mag {
-        let min = self.min_less_one.plus_one();
-        if min < F::INFINITY { min } else { F::Mag::MAX }
+        let min = min_less_one.plus_one();
+        Self {
+            zero: zero.total(),
+            below_normal: below_normal.total(),
+            infinite: infinite.total(),
+            nan: nan.total(),
+            max,
+            min: if min < F::INFINITY { min } else { F::Mag::MAX },
+        }
     }
 }

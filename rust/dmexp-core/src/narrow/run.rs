@@ -31,22 +31,37 @@ pub(super) fn narrow<C: Convert>(
 
     impl<C: Convert> Job for Narrow<'_, C> {
         #[inline(always)]
-        fn run<S: Simd>(self, simd: S) {
-            match self.crc {
-                None if S::STREAMS && size_of_val(self.dst) >= STREAM_FROM_BYTES => {
-                    streamed::<C, S>(simd, self.src, self.dst, self.tally);
-                }
-                None => blocks::<C, S>(simd, self.src, self.dst, self.tally),
-                Some(crc) => {
-                    for (src, dst) in self
-                        .src
-                        .chunks(CRC_EVERY)
-                        .zip(self.dst.chunks_mut(CRC_EVERY))
-                    {
-                        blocks::<C, S>(simd, src, dst, self.tally);
-                        crc.update(C::To::bytes(dst));
+        fn run<S: Simd>(mut self, simd: S) {
+            // Not worth it with the checksum, which goes to callers that reuse their output.
+            let stream =
+                S::STREAMS && self.crc.is_none() && size_of_val(self.dst) >= STREAM_FROM_BYTES;
+            let mut filled;
+            let buffer: &mut [_] = if stream {
+                filled = [C::To::store(C::To::nan(false)); BLOCK];
+                &mut filled
+            } else {
+                &mut []
+            };
+            for (src, dst) in self
+                .src
+                .chunks(CRC_EVERY)
+                .zip(self.dst.chunks_mut(CRC_EVERY))
+            {
+                for (src, dst) in src.chunks(BLOCK).zip(dst.chunks_mut(BLOCK)) {
+                    if stream {
+                        let buffer = &mut buffer[..src.len()];
+                        block::narrow::<C, S>(simd, src, buffer, self.tally);
+                        simd.stream(C::To::bytes(buffer), C::To::bytes_mut(dst));
+                    } else {
+                        block::narrow::<C, S>(simd, src, dst, self.tally);
                     }
                 }
+                if let Some(crc) = &mut self.crc {
+                    crc.update(C::To::bytes(dst));
+                }
+            }
+            if stream {
+                simd.stream_end();
             }
         }
     }
@@ -60,39 +75,6 @@ pub(super) fn narrow<C: Convert>(
     };
     simd::dispatch(tier, job);
     stats.merge(&tally.finish());
-}
-
-#[inline(always)]
-fn blocks<C: Convert, S: Simd>(
-    simd: S,
-    src: &[<C::From as Format>::Raw],
-    dst: &mut [<C::To as Format>::Raw],
-    tally: &mut Tally<C::To>,
-) {
-    for (src, dst) in src.chunks(BLOCK).zip(dst.chunks_mut(BLOCK)) {
-        block::narrow::<C, S>(simd, src, dst, tally);
-    }
-}
-
-/// Each block is made and counted in a buffer that stays in L1, then copied past the caches.
-///
-/// Not converted straight into streaming stores: a block that needs a second look would have to
-/// come back from memory.
-#[inline(always)]
-fn streamed<C: Convert, S: Simd>(
-    simd: S,
-    src: &[<C::From as Format>::Raw],
-    dst: &mut [<C::To as Format>::Raw],
-    tally: &mut Tally<C::To>,
-) {
-    let zero = C::To::store(C::To::nan(false));
-    let mut buffer = [zero; BLOCK];
-    for (src, dst) in src.chunks(BLOCK).zip(dst.chunks_mut(BLOCK)) {
-        let buffer = &mut buffer[..src.len()];
-        block::narrow::<C, S>(simd, src, buffer, tally);
-        simd.stream(C::To::bytes(buffer), C::To::bytes_mut(dst));
-    }
-    simd.stream_end();
 }
 
 /// Count `bytes`, a whole number of values.
@@ -110,10 +92,10 @@ pub(super) fn scan<F: Format>(
 
     impl<F: Format> Job for Scan<'_, F> {
         #[inline(always)]
-        fn run<S: Simd>(mut self, _: S) {
+        fn run<S: Simd>(mut self, simd: S) {
             for values in self.values.chunks(CRC_EVERY) {
                 for values in values.chunks(BLOCK) {
-                    block::scan::<F>(values, self.tally);
+                    block::scan::<F, S>(simd, values, self.tally);
                 }
                 if let Some(crc) = &mut self.crc {
                     crc.update(F::bytes(values));

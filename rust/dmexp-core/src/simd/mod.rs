@@ -37,6 +37,9 @@ pub(crate) trait Simd: Copy {
         }
     }
 
+    /// Run a job out of line, with the instructions that count best: for what few blocks need.
+    fn aside<J: Job>(self, job: J);
+
     /// Copy a block to memory that will not be read soon.
     #[inline(always)]
     fn stream(self, src: &[u8], dst: &mut [u8]) {
@@ -52,7 +55,12 @@ pub(crate) trait Simd: Copy {
 #[derive(Clone, Copy)]
 pub(crate) struct Portable;
 
-impl Simd for Portable {}
+impl Simd for Portable {
+    #[inline(never)]
+    fn aside<J: Job>(self, job: J) {
+        job.run(self);
+    }
+}
 
 /// Work that is compiled for every tier.
 pub(crate) trait Job {

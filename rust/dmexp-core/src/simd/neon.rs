@@ -4,7 +4,7 @@
 use std::arch::aarch64::{float32x4_t, uint16x4_t, vld1_u16, vld1q_f32, vst1_u16, vst1q_f32};
 use std::arch::asm;
 
-use super::{Portable, Simd};
+use super::{Job, Portable, Simd};
 use crate::narrow::format::F16;
 use crate::narrow::range::Range;
 
@@ -13,6 +13,11 @@ use crate::narrow::range::Range;
 pub(super) struct Neon;
 
 impl Simd for Neon {
+    #[inline(never)]
+    fn aside<J: Job>(self, job: J) {
+        job.run(self);
+    }
+
     #[inline(always)]
     fn f32_f16(self, src: &[[u8; 4]], dst: &mut [[u8; 2]]) -> Range<F16> {
         let (src_blocks, src_rest) = src.as_chunks::<4>();

@@ -20,6 +20,7 @@ impl Avx2 {
 
     #[inline]
     pub(super) fn run<J: Job>(self, job: J) {
+        #[inline(never)]
         #[target_feature(enable = "avx2,f16c,bmi1,bmi2")]
         fn wrapper<J: Job>(simd: Avx2, job: J) {
             job.run(simd);
@@ -31,6 +32,11 @@ impl Avx2 {
 
 impl Simd for Avx2 {
     const STREAMS: bool = true;
+
+    #[inline(always)]
+    fn aside<J: Job>(self, job: J) {
+        self.run(job);
+    }
 
     #[inline(always)]
     fn f32_f16(self, src: &[[u8; 4]], dst: &mut [[u8; 2]]) -> Range<F16> {
@@ -62,6 +68,11 @@ impl Simd for Avx2 {
 pub(super) struct Avx512(());
 
 impl Avx512 {
+    #[inline(always)]
+    fn without_avx512(self) -> Avx2 {
+        Avx2(())
+    }
+
     #[inline]
     pub(super) fn detect() -> Option<Self> {
         Tier::Avx512.is_available().then_some(Self(()))
@@ -69,6 +80,7 @@ impl Avx512 {
 
     #[inline]
     pub(super) fn run<J: Job>(self, job: J) {
+        #[inline(never)]
         #[target_feature(enable = "avx2,f16c,bmi1,bmi2,avx512f,avx512bw,avx512vl,avx512dq")]
         fn wrapper<J: Job>(simd: Avx512, job: J) {
             job.run(simd);
@@ -80,6 +92,13 @@ impl Avx512 {
 
 impl Simd for Avx512 {
     const STREAMS: bool = true;
+
+    /// With AVX2: it compares into lanes, from which one subtraction counts, where AVX-512 compares
+    /// into a mask and takes one step more. Measured 1.2 times as fast.
+    #[inline(always)]
+    fn aside<J: Job>(self, job: J) {
+        self.without_avx512().run(job);
+    }
 
     #[inline(always)]
     fn f32_f16(self, src: &[[u8; 4]], dst: &mut [[u8; 2]]) -> Range<F16> {
