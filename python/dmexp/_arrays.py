@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from ._dtypes import NUMPY_DTYPES, source_dtype
-from .errors import NonFiniteError, UnsupportedDtypeError, ValueOverflowError
+from .errors import (
+    InvalidArgumentError,
+    NonFiniteError,
+    UnsupportedDtypeError,
+    ValueOverflowError,
+)
 
 Array = np.ndarray[Any, Any]
 
@@ -17,6 +23,55 @@ SEGMENT_BYTES = 64 << 20
 
 _COPY_BYTES = 4 << 20
 """Bytes of an array that cannot be read in place which are copied at a time."""
+
+
+def as_array(value: Any, name: str) -> Array:
+    """``value`` as a NumPy array that shares its memory where that is possible.
+
+    NumPy arrays, anything NumPy can view or convert, and PyTorch tensors on the CPU (bfloat16 by
+    its bits; PyTorch itself is not imported). The value is not changed.
+
+    Raises
+    ------
+    InvalidArgumentError
+        For a PyTorch tensor that requires grad or lies on another device, for a masked array, and
+        for what NumPy cannot make an array of.
+    """
+    if isinstance(value, np.ndarray):
+        if isinstance(value, np.ma.MaskedArray):
+            raise InvalidArgumentError(
+                f"tensor {name!r} is a masked array, and a file has no masks. Pass .filled(value).",
+                argument="tensors",
+            )
+        return np.asarray(value)
+    if type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach"):
+        return _from_torch(value, name)
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError) as cause:
+        raise InvalidArgumentError(
+            f"tensor {name!r} cannot be made an array: {cause}.", argument="tensors"
+        ) from cause
+
+
+def _from_torch(value: Any, name: str) -> Array:
+    if value.requires_grad:
+        cure = ".detach()"
+    elif value.device.type != "cpu":
+        cure = ".cpu()"
+    elif value.layout is not sys.modules["torch"].strided:
+        cure = ".to_dense()"
+    else:
+        torch = sys.modules["torch"]
+        if value.dtype is torch.bfloat16:
+            # NumPy has no bfloat16 of its own, so the tensor goes through as bits.
+            return np.asarray(value.view(torch.int16).numpy()).view(NUMPY_DTYPES["bf16"])
+        return np.asarray(value.numpy())
+    raise InvalidArgumentError(
+        f"tensor {name!r} is a PyTorch tensor that NumPy cannot see into "
+        f"(device {value.device.type}, requires_grad {value.requires_grad}). Pass it as x{cure}.",
+        argument="tensors",
+    )
 
 
 def require_float(array: Array, name: str) -> str:

@@ -14,6 +14,7 @@ pub mod read;
 pub mod scan;
 pub mod sigbus;
 mod simd;
+pub mod sink;
 pub mod stats;
 pub mod tally;
 pub mod widen;

@@ -5,14 +5,13 @@
 //! the nearest cache) and writes it at its final place. Blocks are folded in order afterwards, so
 //! the result does not depend on how many threads there were.
 
-use std::fs::File;
 use std::io;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use crate::dtype::Dtype;
 use crate::narrow::{narrow_crc, scan_crc};
-use crate::positioned::{read_exact_at, write_all_at};
+use crate::sink::Sink;
 use crate::tally::Tally;
 
 /// Bytes of output that a thread works on at a time.
@@ -44,7 +43,7 @@ pub struct Bad {
 /// A payload that grows at the end of a file.
 #[derive(Debug)]
 pub struct PayloadWriter {
-    file: File,
+    sink: Sink,
     dtype: Dtype,
     offset: u64,
     written: u64,
@@ -62,17 +61,23 @@ struct Block<'a> {
 }
 
 impl PayloadWriter {
-    /// Write values of `dtype` into `file` from byte `offset` on.
+    /// Write values of `dtype` into `sink` from byte `offset` on.
     #[must_use]
-    pub fn new(file: File, dtype: Dtype, offset: u64, threads: usize) -> Self {
+    pub fn new(sink: Sink, dtype: Dtype, offset: u64, threads: usize) -> Self {
         let threads = threads.max(1);
-        Self { file, dtype, offset, written: 0, threads, tallies: Vec::new(), buffers: Vec::new() }
+        Self { sink, dtype, offset, written: 0, threads, tallies: Vec::new(), buffers: Vec::new() }
     }
 
-    /// The file.
+    /// Where the payload goes.
     #[must_use]
-    pub fn file(&self) -> &File {
-        &self.file
+    pub fn sink(&self) -> &Sink {
+        &self.sink
+    }
+
+    /// End the writing.
+    #[must_use]
+    pub fn into_sink(self) -> Sink {
+        self.sink
     }
 
     /// Bytes of payload so far.
@@ -109,7 +114,7 @@ impl PayloadWriter {
         let threads = if out_bytes < THREADED_BYTES { 1 } else { self.threads.min(blocks.len()) };
         self.buffers.resize_with(threads.max(self.buffers.len()), Vec::new);
         let job = Job {
-            file: &self.file,
+            sink: &self.sink,
             dtype: self.dtype,
             blocks: &blocks,
             next: AtomicUsize::new(0),
@@ -132,7 +137,7 @@ impl PayloadWriter {
             Some(())
         });
         outcome?;
-        let mut done = job.done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut done = job.done.into_inner().unwrap_or_else(PoisonError::into_inner);
         done.sort_unstable_by_key(|(block, _)| *block);
         for (block, tallies) in done {
             for (part, tally) in blocks[block].parts.iter().zip(tallies) {
@@ -183,8 +188,8 @@ impl PayloadWriter {
     pub fn move_to(&mut self, offset: u64) -> io::Result<()> {
         let mut buffer = vec![0; BLOCK_BYTES];
         let mut copy = |at: u64, len: usize| {
-            read_exact_at(&self.file, &mut buffer[..len], self.offset + at)?;
-            write_all_at(&self.file, &buffer[..len], offset + at)
+            self.sink.read_exact_at(&mut buffer[..len], self.offset + at)?;
+            self.sink.write_all_at(&buffer[..len], offset + at)
         };
         let block = BLOCK_BYTES as u64;
         let starts = (0..self.written).step_by(BLOCK_BYTES);
@@ -203,13 +208,13 @@ impl PayloadWriter {
             }
         }
         self.offset = offset;
-        self.file.set_len(offset + self.written)
+        self.sink.set_len(offset + self.written)
     }
 }
 
 /// What the threads of one call share.
 struct Job<'a, 'b> {
-    file: &'a File,
+    sink: &'a Sink,
     dtype: Dtype,
     blocks: &'a [Block<'b>],
     next: AtomicUsize,
@@ -227,7 +232,7 @@ impl Job<'_, '_> {
                 // Blocks before this one are under way already; those after it are not needed.
                 self.stop();
             }
-            let mut done = self.done.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
             done.push((nth, tallies));
         }
         Ok(())
@@ -246,7 +251,7 @@ impl Job<'_, '_> {
             let mut tally = Tally::default();
             scan_crc(part.bytes, part.dtype, &mut tally.stats, &mut tally.crc).map_err(invalid)?;
             tallies.push(tally);
-            write_all_at(self.file, part.bytes, block.offset)?;
+            self.sink.write_all_at(part.bytes, block.offset)?;
             return Ok(tallies);
         }
         if buffer.len() < block.out_bytes {
@@ -262,7 +267,7 @@ impl Job<'_, '_> {
             tallies.push(tally);
             at = end;
         }
-        write_all_at(self.file, &buffer[..at], block.offset)?;
+        self.sink.write_all_at(&buffer[..at], block.offset)?;
         Ok(tallies)
     }
 }

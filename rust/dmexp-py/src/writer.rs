@@ -4,10 +4,11 @@ use std::fs::OpenOptions;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use dmexp_core::positioned::{reserve, write_all_at};
+use dmexp_core::sink::Sink;
 use dmexp_core::write::{Piece, PayloadWriter as Core};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 use crate::buffers::ReadBuffer;
 use crate::dtypes;
@@ -36,17 +37,25 @@ impl PayloadWriter {
 
 #[pymethods]
 impl PayloadWriter {
-    /// Open the existing file `path` and write values of `dtype` from byte `offset` on.
+    /// Open the existing file `path`, or memory where it is None, and write values of `dtype` from
+    /// byte `offset` on.
     #[new]
-    fn new(py: Python<'_>, path: PathBuf, dtype: &str, offset: u64, threads: usize) -> PyResult<Self> {
+    fn new(
+        py: Python<'_>,
+        path: Option<PathBuf>,
+        dtype: &str,
+        offset: u64,
+        threads: usize,
+    ) -> PyResult<Self> {
         let dtype = dtypes::stored(dtype)?;
-        let file = py.detach(|| OpenOptions::new().read(true).write(true).open(path))?;
-        Ok(Self { state: Mutex::new(Some(Core::new(file, dtype, offset, threads))) })
+        let open = |path| OpenOptions::new().read(true).write(true).open(path).map(Sink::File);
+        let sink = py.detach(|| path.map_or_else(|| Ok(Sink::memory()), open))?;
+        Ok(Self { state: Mutex::new(Some(Core::new(sink, dtype, offset, threads))) })
     }
 
     /// Ask for `nbytes` on disk in all.
     fn reserve(&self, py: Python<'_>, nbytes: u64) -> PyResult<()> {
-        self.with(py, |writer| reserve(writer.file(), nbytes))
+        self.with(py, |writer| writer.sink().reserve(nbytes))
     }
 
     /// Append `pieces`, a list of `(tensor, buffer, dtype)`.
@@ -100,12 +109,23 @@ impl PayloadWriter {
     fn write_at(&self, py: Python<'_>, offset: u64, data: &Bound<'_, PyAny>) -> PyResult<()> {
         let data = ReadBuffer::get(data)?;
         let bytes = data.bytes();
-        self.with(py, |writer| write_all_at(writer.file(), bytes, offset))
+        self.with(py, |writer| writer.sink().write_all_at(bytes, offset))
     }
 
     /// Wait until the file's bytes are on disk.
     fn sync(&self, py: Python<'_>) -> PyResult<()> {
-        self.with(py, |writer| writer.file().sync_all())
+        self.with(py, |writer| writer.sink().sync())
+    }
+
+    /// End the writing and give what is in memory; empty for a file.
+    fn take<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match state.map(Core::into_sink) {
+            Some(Sink::Memory(bytes)) => {
+                PyBytes::new(py, &bytes.into_inner().unwrap_or_else(PoisonError::into_inner))
+            }
+            _ => PyBytes::new(py, b""),
+        }
     }
 
     /// Close the file.
