@@ -1,5 +1,6 @@
 //! Headers: the scan of canonical text, the tensor table, the header's own checksum.
 
+use dmexp_core::Crc32;
 use dmexp_core::header_crc;
 use dmexp_core::index::{Builder, Entry, Index};
 use dmexp_core::scan::scan;
@@ -64,6 +65,18 @@ impl HeaderIndex {
         let entry = self.entry(place)?;
         let dims = PyTuple::new(py, self.index.dims(entry))?;
         Ok((self.index.name(entry), dims, entry.offset, entry.nbytes, entry.crc32))
+    }
+
+    /// The payload's checksum from the checksums of its tensors, in order.
+    fn fold_crc32(&self, crc32s: Vec<u32>) -> PyResult<u32> {
+        if crc32s.len() != self.index.len() {
+            return Err(PyValueError::new_err("not one checksum a tensor"));
+        }
+        let mut whole = Crc32::new();
+        for (entry, crc32) in self.index.entries().iter().zip(crc32s) {
+            whole.append(&Crc32::resume(crc32, entry.nbytes));
+        }
+        Ok(whole.value())
     }
 
     /// Whether each tensor has a checksum of its own.

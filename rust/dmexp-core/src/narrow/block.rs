@@ -56,6 +56,7 @@ impl<F: Format> Tally<F> {
         } else {
             zeros.below_normal
         };
+        self.stats.zeros += zeros.zero;
         self.stats.subnormal += below_normal.saturating_sub(zeros.zero);
     }
 
@@ -63,6 +64,7 @@ impl<F: Format> Tally<F> {
     fn add_census(&mut self, census: &Census<F>) {
         self.max = self.max.max(census.max);
         self.min = self.min.min(census.min);
+        self.stats.zeros += census.zero;
         self.stats.subnormal += census.below_normal.saturating_sub(census.zero);
     }
 

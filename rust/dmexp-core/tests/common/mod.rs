@@ -138,7 +138,7 @@ pub fn narrow(src: &[u8], from: Dtype, to: Dtype) -> (Vec<u8>, Stats) {
             Class::Infinite | Class::Nan => {
                 stats.first_bad.get_or_insert(stats.count);
             }
-            Class::Zero => {}
+            Class::Zero => stats.zeros += 1,
             Class::Subnormal | Class::Normal => {
                 let magnitude = magnitude_f32(result, to);
                 stats.max_abs = stats.max_abs.max(magnitude);

@@ -1,0 +1,141 @@
+"""What a payload shows, against what its header claims. One table for `load`, `info` and `verify`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ._header import Header
+from .errors import ChecksumError, FormatError, NonFiniteError
+
+Tally = tuple[int, int, int, int, int, float, float, int | None, int, int]
+"""count, flushed, subnormal, nan, inf, max_abs, min_nonzero_abs, first_bad, zeros, crc32."""
+
+
+def check_payload(header: Header, tallies: Sequence[Tally]) -> None:
+    """Everything that the payload shows: checksums, finiteness, and the header's claims."""
+    check_sums(header, tallies)
+    for place, tally in enumerate(tallies):
+        check_finite(header, place, tally)
+    check_claims(header, tallies)
+
+
+def check_sums(header: Header, tallies: Sequence[Tally]) -> None:
+    """Compare the payload's checksum, and each tensor's where the header has one.
+
+    Raises
+    ------
+    ChecksumError
+        Naming the first damaged tensor where tensors have checksums of their own.
+    """
+    damaged = []
+    for place, tally in enumerate(tallies):
+        stored = header.index.get(place)[4]
+        if stored is not None and stored != tally[9]:
+            damaged.append(place)
+    if damaged:
+        first = damaged[0]
+        raise tensor_damage(header, first, tallies[first][9], more=len(damaged) - 1)
+    whole = header.index.fold_crc32([tally[9] for tally in tallies])
+    if whole != header.payload_crc32:
+        raise payload_damage(header, whole)
+
+
+def tensor_damage(header: Header, place: int, computed: int, *, more: int = 0) -> ChecksumError:
+    """The error for one tensor whose bytes are not the ones that were written."""
+    name, _, offset, nbytes, stored = header.index.get(place)
+    also = f", and {more} more tensors" if more > 1 else ", and 1 more tensor" if more else ""
+    return ChecksumError(
+        f"tensor {name!r}{also}: checksum is 0x{computed:08x}, header says 0x{stored or 0:08x} "
+        f"(payload bytes {offset} to {offset + nbytes}). "
+        "The file is damaged or was edited by hand: get it again.",
+        stored=f"{stored or 0:08x}",
+        computed=f"{computed:08x}",
+        tensor=name,
+        what="tensor",
+        offset=offset,
+        nbytes=nbytes,
+    )
+
+
+def payload_damage(header: Header, computed: int) -> ChecksumError:
+    """The error for a payload as a whole."""
+    where = (
+        "every tensor matches its own checksum, so the prefix is damaged"
+        if len(header.index) and header.index.all_have_crc32()
+        else "the file is damaged or was edited by hand"
+    )
+    return ChecksumError(
+        f"payload: checksum is 0x{computed:08x}, the prefix says 0x{header.payload_crc32:08x}; "
+        f"{where}. Get it again, and do not load it.",
+        stored=f"{header.payload_crc32:08x}",
+        computed=f"{computed:08x}",
+        tensor=None,
+        what="payload",
+    )
+
+
+def check_finite(header: Header, place: int, tally: Tally) -> None:
+    """Refuse a tensor that holds a NaN or an infinity.
+
+    Raises
+    ------
+    NonFiniteError
+    """
+    index = tally[7]
+    if index is None:
+        return
+    name, dims, _, _, _ = header.index.get(place)
+    where = tuple(int(axis) for axis in np.unravel_index(index, dims)) if dims else ()
+    raise NonFiniteError(
+        f"tensor {name!r}, index {list(where)}: the stored value is not finite "
+        f"({tally[3]} NaN and {tally[4]} infinite in this tensor). A file never holds such a "
+        "value: export again from the original checkpoint.",
+        tensor=name,
+        index=where,
+        value=float("nan") if tally[3] else float("inf"),
+        dtype=header.dtype,
+        suggestion=None,
+    )
+
+
+def check_claims(header: Header, tallies: Sequence[Tally]) -> None:
+    """Recompute what the header claims of the payload.
+
+    Raises
+    ------
+    FormatError
+        ``max_abs``, ``min_nonzero_abs`` or ``subnormal`` is not what the values give, or more
+        values are said to be flushed than there are zeros.
+    """
+    max_abs = max((tally[5] for tally in tallies), default=0.0)
+    least = min((tally[6] for tally in tallies if tally[6]), default=0.0)
+    for key, found in (("max_abs", max_abs), ("min_nonzero_abs", least)):
+        said = getattr(header, key)
+        with np.errstate(over="ignore"):
+            same = np.float32(said) == np.float32(found)
+        if not same:
+            raise _claim(key, said, found)
+    subnormal = sum(tally[2] for tally in tallies)
+    if header.subnormal is not None and header.subnormal != subnormal:
+        raise _claim("subnormal", header.subnormal, subnormal)
+    zeros = sum(tally[8] for tally in tallies)
+    if header.flushed > zeros:
+        raise FormatError(
+            f"the header's 'flushed' is {header.flushed}, but only {zeros} values are zero. "
+            "The header was edited: export the model again.",
+            key="flushed",
+            found=header.flushed,
+            expected=zeros,
+        )
+
+
+def _claim(key: str, said: float, found: float) -> FormatError:
+    return FormatError(
+        f"the header's '{key}' is {said}, but the payload gives {found}. "
+        "The header was edited: export the model again.",
+        key=key,
+        found=said,
+        expected=found,
+    )
