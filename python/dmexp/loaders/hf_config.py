@@ -113,6 +113,8 @@ class ConfigFile:
     """TOML, as a header stores it."""
     values: dict[str, Any]
     """The same, parsed."""
+    parsed: dict[str, Any] = field(default_factory=dict)
+    """What the file itself says, nulls included."""
     notices: list[str] = field(default_factory=list)
     """Sentences about keys that could not be carried over."""
 
@@ -181,7 +183,7 @@ def _from_toml(text: str, name: str) -> ConfigFile:
         ) from None
     except (ValueError, RecursionError) as error:
         raise FormatError(f"the config is not TOML: {error}.", path=name) from None
-    return ConfigFile(Path(name), text.replace("\r\n", "\n"), values)
+    return ConfigFile(Path(name), text.replace("\r\n", "\n"), values, values)
 
 
 def _from_json(text: str, name: str) -> ConfigFile:
@@ -217,7 +219,7 @@ def _from_json(text: str, name: str) -> ConfigFile:
             "a string of the config holds half of a surrogate pair, which is no character.",
             path=name,
         ) from None
-    return ConfigFile(Path(name), out, values, notices)
+    return ConfigFile(Path(name), out, values, parsed, notices)
 
 
 def _too_deep(name: str | None) -> FormatError:
