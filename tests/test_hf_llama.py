@@ -56,7 +56,6 @@ def status(values: dict[str, Any], strict: bool = True, **options: Any) -> str:
     try:
         parse_llama_config(values, strict, **options)
     except DmexpError as error:
-        assert str(error)
         return error.code
     return "OK"
 
