@@ -36,6 +36,7 @@ Progress = Callable[[int, int | None], object]
 _BATCH_BYTES = 32 << 20
 """Source bytes of small tensors that are handed to native code together."""
 
+_LARGE_BYTES = 1 << 20
 _GUESSED_ROOM_BYTES = 1 << 16
 
 _PREFIX = struct.Struct("<8sIQI")
@@ -146,8 +147,11 @@ class Job:
     tensors : iterable of (str, ndarray)
         Consumed one at a time.
     known : sequence of Tensor or None
-        The same tensors by name and dims, where they are known before they are read. Arrays may
-        then be held a few at a time; otherwise each is done with before the next is asked for.
+        The same tensors by name and dims, where they are known before they are read. Small arrays
+        are then held a few at a time; otherwise each is done with before the next is asked for.
+    hold : bool
+        Whether large arrays may be held too. Not where they are pages of a mapped file, which the
+        source gives back when the next is asked for.
     describe : callable
         Compares the tensor list with the config; called before the payload is read if possible.
     threads : int
@@ -163,6 +167,7 @@ class Job:
     threads: int
     progress: Progress | None = None
     total_bytes: int | None = None
+    hold: bool = True
 
 
 def write_file(job: Job, target: Path, *, sync: bool = True) -> Report:
@@ -280,8 +285,8 @@ class _Stream:
             self._batch_bytes += part.nbytes
             if self._batch_bytes >= _BATCH_BYTES:
                 self.flush()
-        if known is None:
-            # An iterable may put the next tensor into the same memory.
+        # An iterable may put the next tensor into the same memory.
+        if known is None or (not self._job.hold and array.nbytes >= _LARGE_BYTES):
             self.flush()
 
     def flush(self) -> None:
