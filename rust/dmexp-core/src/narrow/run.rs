@@ -42,16 +42,20 @@ pub(super) fn narrow<C: Convert>(
             } else {
                 &mut []
             };
-            for (src, dst) in self
-                .src
-                .chunks(CRC_EVERY)
-                .zip(self.dst.chunks_mut(CRC_EVERY))
-            {
-                for (src, dst) in src.chunks(BLOCK).zip(dst.chunks_mut(BLOCK)) {
+            let mut rest = self.src;
+            for dst in self.dst.chunks_mut(CRC_EVERY) {
+                for dst in dst.chunks_mut(BLOCK) {
+                    let src;
+                    (src, rest) = rest.split_at(dst.len());
                     if stream {
-                        let buffer = &mut buffer[..src.len()];
+                        let buffer = &mut buffer[..dst.len()];
                         block::narrow::<C, S>(simd, src, buffer, self.tally);
-                        simd.stream(C::To::bytes(buffer), C::To::bytes_mut(dst));
+                        let next = &rest[..dst.len().min(rest.len())];
+                        simd.stream(
+                            C::To::bytes(buffer),
+                            C::To::bytes_mut(dst),
+                            C::From::bytes(next),
+                        );
                     } else {
                         block::narrow::<C, S>(simd, src, dst, self.tally);
                     }

@@ -40,10 +40,12 @@ pub(crate) trait Simd: Copy {
     /// Run a job out of line, with the instructions that count best: for what few blocks need.
     fn aside<J: Job>(self, job: J);
 
-    /// Copy a block to memory that will not be read soon.
+    /// Copy a block to memory that will not be read soon, while the source's `next` block is
+    /// fetched: the stores would otherwise stop the reads.
     #[inline(always)]
-    fn stream(self, src: &[u8], dst: &mut [u8]) {
-        dst.copy_from_slice(src);
+    fn stream(self, block: &[u8], dst: &mut [u8], next: &[u8]) {
+        let _ = next;
+        dst.copy_from_slice(block);
     }
 
     /// After the last [`Simd::stream`]: order the copies before whatever follows.

@@ -51,9 +51,9 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn stream(self, src: &[u8], dst: &mut [u8]) {
+    fn stream(self, block: &[u8], dst: &mut [u8], next: &[u8]) {
         // SAFETY: as in `run`.
-        unsafe { stream_avx(src, dst) }
+        unsafe { stream_avx(block, dst, next) }
     }
 
     #[inline(always)]
@@ -113,9 +113,9 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    fn stream(self, src: &[u8], dst: &mut [u8]) {
+    fn stream(self, block: &[u8], dst: &mut [u8], next: &[u8]) {
         // SAFETY: as in `run`.
-        unsafe { stream_avx(src, dst) }
+        unsafe { stream_avx(block, dst, next) }
     }
 
     #[inline(always)]
@@ -259,20 +259,37 @@ fn f16_f32_avx512(src: &[[u8; 2]], dst: &mut [[u8; 4]]) {
     super::Portable.f16_f32(src_rest, dst_rest);
 }
 
-/// Streaming stores of 32 bytes where `dst` is aligned to that, an ordinary copy of the rest.
+/// Streaming stores of whole cache lines, an ordinary copy of what lies before and after them.
+///
+/// Lines of `next` are fetched in between: without that the block's stores fill the write buffers
+/// and the reads of the next block wait behind them, at less than half the speed.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn stream_avx(src: &[u8], dst: &mut [u8]) {
-    assert_eq!(src.len(), dst.len());
+fn stream_avx(block: &[u8], dst: &mut [u8], next: &[u8]) {
+    assert_eq!(block.len(), dst.len());
     // SAFETY: every bit pattern is a value of either type; `align_to_mut` keeps the alignment.
-    let (head, body, tail) = unsafe { dst.align_to_mut::<__m256i>() };
-    let (src_head, src) = src.split_at(head.len());
-    head.copy_from_slice(src_head);
-    let (src_body, src_tail) = src.split_at(size_of_val(body));
-    for (dst, src) in body.iter_mut().zip(src_body.as_chunks::<32>().0) {
-        // SAFETY: `src` has 32 bytes and its load asks for no alignment; `dst` is aligned. The
+    let (head, lines, tail) = unsafe { dst.align_to_mut::<Line>() };
+    let (block_head, block) = block.split_at(head.len());
+    head.copy_from_slice(block_head);
+    let (block_lines, block_tail) = block.split_at(size_of_val(lines));
+    let next = next.as_chunks::<64>().0;
+    let per_line = next.len().div_ceil(lines.len().max(1)).max(1);
+    let mut next = next.chunks(per_line);
+    for (line, from) in lines.iter_mut().zip(block_lines.as_chunks::<64>().0) {
+        for ahead in next.next().unwrap_or_default() {
+            _mm_prefetch::<_MM_HINT_T0>(ahead.as_ptr().cast());
+        }
+        let from = from.as_ptr().cast::<__m256i>();
+        // SAFETY: `from` has 64 bytes and its loads ask for no alignment; `line` is aligned. The
         // caller orders the stores with `stream_end`.
-        unsafe { _mm256_stream_si256(dst, _mm256_loadu_si256(src.as_ptr().cast())) };
+        unsafe {
+            _mm256_stream_si256(&mut line.0[0], _mm256_loadu_si256(from));
+            _mm256_stream_si256(&mut line.0[1], _mm256_loadu_si256(from.add(1)));
+        }
     }
-    tail.copy_from_slice(src_tail);
+    tail.copy_from_slice(block_tail);
 }
+
+/// A cache line.
+#[repr(align(64))]
+struct Line([__m256i; 2]);
