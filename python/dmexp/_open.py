@@ -50,7 +50,12 @@ class Opened:
                     f"{self.path} is a directory; a .dmexp file is expected. "
                     f"To make one from it: dmexp export {self.path}"
                 )
-            self.file = self.data = _native.FileBytes(self.path)
+            try:
+                self.file = self.data = _native.FileBytes(self.path)
+            except OSError:
+                # Python's own exception carries errno and the file's name.
+                open(self.path, "rb").close()
+                raise
         with self.named():
             self.header = read_header(self.data, len(self.data), self.path)
 
