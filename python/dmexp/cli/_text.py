@@ -7,6 +7,7 @@ reading direction, or to print what the terminal's encoding lacks.
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -67,8 +68,25 @@ def print_notice(message: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    """One JSON document on stdout, ASCII only, so that every encoding can carry it."""
-    print(json.dumps(value, indent=2, allow_nan=False, default=_plain))
+    """One JSON document on stdout, ASCII only, so that every encoding can carry it.
+
+    JSON has no infinity and no NaN: they become the strings ``"inf"``, ``"-inf"`` and ``"nan"``.
+    """
+    try:
+        text = json.dumps(value, indent=2, allow_nan=False, default=_plain)
+    except ValueError:
+        text = json.dumps(_finite(value), indent=2, allow_nan=False, default=_plain)
+    print(text)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(below) for key, below in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(below) for below in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _plain(value: Any) -> Any:

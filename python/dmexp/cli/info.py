@@ -54,14 +54,15 @@ def as_text(info: Info, *, tensors: bool = False) -> str:
     """The lines for a person; ``key: value``, then config, metadata and tensors as blocks."""
     subnormal = "not recorded" if info.subnormal is None else f"{info.subnormal:,}"
     lines = [
-        f"file: {printable(str(info.path))} ({bytes_text(info.file_bytes)})",
+        f"file: {printable(info.path)}",
+        f"size: {bytes_text(info.file_bytes)}",
         f"format: DMEXPRT v{info.format_version}",
         f"writer: {printable(info.writer or 'not recorded')}",
         f"dtype: {info.dtype}",
         f"source: {printable(info.source)}",
         f"step: {info.step}",
-        f"params: {info.num_params:,} in {info.num_tensors:,} tensors "
-        f"({bytes_text(info.ram_as_f32_bytes)} of memory as f32)",
+        f"params: {info.num_params:,} in {info.num_tensors:,} tensors",
+        f"memory as f32: {bytes_text(info.ram_as_f32_bytes)}",
         f"range: {info.min_nonzero_abs:.6g} (smallest non-zero) to {info.max_abs:.6g}",
         f"range note: {range_note(info.dtype, info.max_abs, info.min_nonzero_abs)}",
         f"flushed: {info.flushed:,}",
@@ -84,7 +85,7 @@ def tensor_table(info: Info) -> str:
             str(list(tensor.dims)),
             f"{tensor.offset:,}",
             f"{tensor.offset + tensor.nbytes:,}",
-            tensor.crc32 or "-",
+            _hex(tensor.crc32) or "-",
         )
         for tensor in info.tensors
     ]
@@ -94,7 +95,7 @@ def tensor_table(info: Info) -> str:
 def as_dict(info: Info) -> dict[str, Any]:
     """What ``--json`` prints: everything, the tensors too."""
     return {
-        "path": str(info.path),
+        "path": info.path,
         "file_bytes": info.file_bytes,
         "format": info.format_version,
         "writer": info.writer,
@@ -119,11 +120,15 @@ def as_dict(info: Info) -> dict[str, Any]:
                 "dims": list(tensor.dims),
                 "offset": tensor.offset,
                 "nbytes": tensor.nbytes,
-                "crc32": tensor.crc32,
+                "crc32": _hex(tensor.crc32),
             }
             for tensor in info.tensors
         ],
     }
+
+
+def _hex(crc32: int | None) -> str | None:
+    return None if crc32 is None else f"{crc32:08x}"
 
 
 def _block(title: str, text: str) -> list[str]:
