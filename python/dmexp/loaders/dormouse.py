@@ -23,11 +23,11 @@ from dmexp.errors import (
 )
 
 from ._burnpack import PackedTensor, read_burnpack
-from ._config_file import read_toml
 from ._dormouse_config import DormouseConfig, config_from
 from ._mapped import MappedFile
 from ._numpy_types import SOURCE_DTYPES
 from ._source import NO_OPTIONS, SourceInfo, SourceOptions, TensorEntry
+from .hf_config import read_config
 
 MAGIC = b"DMCK\x00\x02\x00\x00"
 CONTAINER_BYTES = 48
@@ -226,7 +226,7 @@ def _find_config(path: Path, options: SourceOptions) -> tuple[DormouseConfig, st
             missing=str(snapshot),
         )
     origin = snapshot if options.config is None else options.config
-    parsed = read_toml(origin)
+    parsed = read_config(origin).values
     model = parsed.get("model", None if there else parsed)
     if not isinstance(model, dict):
         raise FormatError(

@@ -4,5 +4,13 @@ from __future__ import annotations
 
 from ._file import SafetensorsFile
 from ._lis import LisReport, LisTensor, lis_scope
+from ._single import SafetensorsSource, open_safetensors
 
-__all__ = ["LisReport", "LisTensor", "SafetensorsFile", "lis_scope"]
+__all__ = [
+    "LisReport",
+    "LisTensor",
+    "SafetensorsFile",
+    "SafetensorsSource",
+    "lis_scope",
+    "open_safetensors",
+]
