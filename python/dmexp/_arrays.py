@@ -147,7 +147,7 @@ def non_finite(name: str, array: Array, index: int, dtype: str) -> NonFiniteErro
     where = tuple(int(axis) for axis in np.unravel_index(index, array.shape)) if array.ndim else ()
     value = float(array[where])
     place = f"tensor {name!r}, index {list(where)}: "
-    facts = {"tensor": name, "index": where, "value": value, "dtype": dtype}
+    facts: dict[str, Any] = {"tensor": name, "index": where, "value": value, "dtype": dtype}
     if not np.isfinite(value):
         return NonFiniteError(
             f"{place}the value is {value}. No dtype makes it finite, and a file never holds such "

@@ -195,7 +195,7 @@ def read_header(data: Any, length: int, path: str | None) -> Header:
             tensor=None,
             what="header",
         )
-    place = {
+    place: dict[str, Any] = {
         "payload_offset": PREFIX_BYTES + header_bytes,
         "payload_bytes": payload_bytes,
         "payload_crc32": crc32,
@@ -251,7 +251,7 @@ def _read_prefix(data: Any, length: int, path: str | None) -> tuple[int, int, in
     return header_bytes, payload_bytes, crc32
 
 
-def _general(raw: bytes, payload_bytes: int, place: dict[str, int]) -> Header:
+def _general(raw: bytes, payload_bytes: int, place: dict[str, Any]) -> Header:
     """Read a header in any words that TOML allows."""
     try:
         text = raw.decode("utf-8-sig")
