@@ -7,7 +7,6 @@ from typing import Any, final
 _Tally = tuple[int, int, int, int, int, float, float, int | None, int, int]
 _Request = tuple[int, int, Any, bool]
 
-__all__: list[str]
 __version__: str
 
 @final
