@@ -421,6 +421,7 @@ def test_a_second_reader_differs_on_named_files_alone() -> None:
             if ours is not None:
                 stricter.add(condition)
     assert stricter == {
+        "F8_E4M3",
         "a dim of 0",
         "a wrong dtype, then a wrong shape",
         "a wrong shape, then a wrong dtype",
