@@ -54,13 +54,11 @@ $(NATIVE): $(BASE) $(RUST) pyproject.toml
 
 demo: $(NATIVE) ## export, inspect and verify the model in examples/
 	@rm -rf demo && mkdir demo
-	@run() { echo; echo "$$ $$*"; shift; $(BIN)/dmexp "$$@"; }; \
+	@run() { echo; echo "$$ $$*"; local program=$$1; shift; "$(BIN)/$$program" "$$@"; }; \
 	run dmexp export examples/tiny-llama/model.safetensors -o demo/tiny-llama.bf16.dmexp; \
 	run dmexp info demo/tiny-llama.bf16.dmexp; \
+	run python examples/read_dmexp.py demo/tiny-llama.bf16.dmexp; \
 	run dmexp verify demo/tiny-llama.bf16.dmexp
-	@echo; echo "and without dmexp, by examples/read_dmexp.py:"
-	@$(PY) examples/read_dmexp.py demo/tiny-llama.bf16.dmexp | tail -n 3
-	@echo; echo "verify: ok"
 
 test: test-rust test-python ## all tests of both languages (minutes)
 

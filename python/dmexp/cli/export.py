@@ -172,17 +172,16 @@ def as_text(report: ExportReport) -> str:
     magnitudes = "none: every value is zero"
     if report.max_abs > 0:
         magnitudes = f"{report.min_nonzero_abs:.6g} (smallest non-zero) to {report.max_abs:.6g}"
-    subnormal = "not counted" if report.subnormal is None else f"{report.subnormal:,}"
     lines = [
-        f"wrote: {printable(str(report.path))}",
+        f"wrote: {printable(report.path)}",
         f"size: {size}",
         f"dtype: {report.dtype}",
         f"params: {report.num_params:,} in {report.num_tensors:,} tensors",
         f"magnitudes: {magnitudes}",
         f"flushed: {report.flushed:,} non-zero values became zero",
-        f"subnormal: {subnormal}",
+        f"subnormal: {report.subnormal:,} values have lost bits below the smallest normal number",
         shapes_line(report.shapes),
-        f"read it back with: dmexp info {printable(quoted(str(report.path)))}",
+        f"read it back with: dmexp info {printable(quoted(report.path))}",
     ]
     return "\n".join(lines)
 
@@ -190,7 +189,7 @@ def as_text(report: ExportReport) -> str:
 def as_dict(report: ExportReport) -> dict[str, Any]:
     """What ``--json`` prints."""
     return {
-        "path": str(report.path),
+        "path": report.path,
         "dtype": report.dtype,
         "file_bytes": report.file_bytes,
         "source_bytes": report.source_bytes,
@@ -203,7 +202,20 @@ def as_dict(report: ExportReport) -> dict[str, Any]:
         "min_nonzero_abs": report.min_nonzero_abs,
         "shapes": shapes_dict(report.shapes),
         "notices": list(report.notices),
-        "read_back": f"dmexp info {quoted(str(report.path))}",
+        "tensors": [
+            {
+                "name": tensor.name,
+                "dims": list(tensor.dims),
+                "source_dtype": tensor.source_dtype,
+                "flushed": tensor.flushed,
+                "subnormal": tensor.subnormal,
+                "max_abs": tensor.max_abs,
+                "min_nonzero_abs": tensor.min_nonzero_abs,
+                "crc32": f"{tensor.crc32:08x}",
+            }
+            for tensor in report.per_tensor
+        ],
+        "read_back": f"dmexp info {quoted(report.path)}",
     }
 
 

@@ -134,7 +134,8 @@ def _hex(crc32: int | None) -> str | None:
 def _block(title: str, text: str) -> list[str]:
     if not text.strip():
         return [f"{title}: none"]
-    return [f"{title}:", *(f"  {line}" for line in printable_block(text).splitlines())]
+    lines = printable_block(text).strip("\n").split("\n")
+    return [f"{title}:", *(f"  {line}".rstrip() for line in lines)]
 
 
 _LONGEST_VALUE = 200  # characters; a tokenizer in the metadata would fill the screen
