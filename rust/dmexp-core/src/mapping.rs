@@ -8,6 +8,10 @@ use memmap2::Mmap;
 
 use crate::sigbus;
 
+/// At least the page of every system that this runs on; a multiple of the real one is fine.
+#[cfg(unix)]
+const PAGE_BYTES: usize = 64 << 10;
+
 /// The bytes of one file, read-only, at one address for as long as this lives.
 ///
 /// A mapped file that shrinks leaves pages that cannot be had any more. Touching one does not end
@@ -80,6 +84,27 @@ impl Mapping {
             Some(file) => Ok(file.metadata()?.len()),
             None => Ok(self.bytes().len() as u64),
         }
+    }
+
+    /// Let the system drop the pages of a range, so that a walk over a large file does not count
+    /// all of it as this process's memory. A later access reads them again. Does nothing for a
+    /// copy, for a range outside the file, and where the system has no such call.
+    pub fn give_back(&self, offset: usize, len: usize) {
+        #[cfg(unix)]
+        if let Bytes::Mapped(map) = &self.bytes
+            && let Some(range) = map.get(offset..).and_then(|rest| rest.get(..len))
+        {
+            let start = range.as_ptr() as usize;
+            let first = start.next_multiple_of(PAGE_BYTES);
+            let last = (start + len) / PAGE_BYTES * PAGE_BYTES;
+            if first < last {
+                // SAFETY: the pages lie inside our own mapping of a file that is never written
+                // through it, so dropping them loses nothing: a read brings the same bytes back.
+                unsafe { libc::madvise(first as *mut _, last - first, libc::MADV_DONTNEED) };
+            }
+        }
+        #[cfg(not(unix))]
+        let _ = (offset, len);
     }
 
     /// False once a page that this mapping promised could not be had.

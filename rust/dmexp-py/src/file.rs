@@ -70,6 +70,11 @@ impl FileBytes {
         self.mapping.is_intact()
     }
 
+    /// Let the system drop the pages of a range; a later access reads them again.
+    fn give_back(&self, offset: usize, nbytes: usize) {
+        self.mapping.give_back(offset, nbytes);
+    }
+
     /// Check `nbytes` stored values of `dtype` from `offset` where they lie.
     fn scan(&self, py: Python<'_>, offset: usize, nbytes: usize, dtype: &str) -> PyResult<TallyTuple> {
         let dtype = stored(dtype)?;
