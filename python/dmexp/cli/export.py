@@ -179,7 +179,7 @@ def as_text(report: ExportReport) -> str:
         f"params: {report.num_params:,} in {report.num_tensors:,} tensors",
         f"magnitudes: {magnitudes}",
         f"flushed: {report.flushed:,} non-zero values became zero",
-        f"subnormal: {report.subnormal:,} values have lost bits below the smallest normal number",
+        f"subnormal: {report.subnormal:,} values are below the smallest normal number",
         shapes_line(report.shapes),
         f"read it back with: dmexp info {printable(quoted(report.path))}",
     ]
