@@ -84,7 +84,7 @@ class Model:
             No token, a token outside the vocabulary, or more than the model's positions.
         """
         cache = Cache(self.config) if cache is None else cache
-        ids = self._checked(tokens, cache)
+        ids = self.check(tokens, cache.length)
         parts = []
         # A very large activation may overflow exp on its way to the right limit.
         with np.errstate(over="ignore", under="ignore"):
@@ -94,7 +94,21 @@ class Model:
                     parts.append(self._read_out(hidden))
             return np.concatenate(parts) if every else self._read_out(hidden[-1:])[0]
 
-    def _checked(self, tokens: Sequence[int], cache: Cache) -> Ids:
+    def remember(self, tokens: Sequence[int], cache: Cache) -> None:
+        """Run ``tokens`` for their keys and values alone, as `logits` does, and compute none."""
+        ids = self.check(tokens, cache.length)
+        with np.errstate(over="ignore", under="ignore"):
+            for start in range(0, len(ids), PREFILL_POSITIONS):
+                self._run(ids[start : start + PREFILL_POSITIONS], cache)
+
+    def check(self, tokens: Sequence[int], position: int = 0) -> Ids:
+        """``tokens`` as an array, if the model can run them from ``position`` on.
+
+        Raises
+        ------
+        InvalidArgumentError
+            As for `logits`.
+        """
         ids = np.asarray(tokens, dtype=np.intp)
         if ids.ndim != 1 or ids.size == 0:
             raise InvalidArgumentError("there is no token to run.", argument="tokens")
@@ -106,12 +120,12 @@ class Model:
                 argument="tokens",
                 token=wrong,
             )
-        if cache.length + ids.size > self.config.max_positions:
+        if position + ids.size > self.config.max_positions:
             raise InvalidArgumentError(
-                f"{cache.length + ids.size} tokens do not fit the model's "
+                f"{position + ids.size} tokens do not fit the model's "
                 f"{self.config.max_positions} positions.",
                 argument="tokens",
-                found=cache.length + ids.size,
+                found=position + ids.size,
                 limit=self.config.max_positions,
             )
         return ids
