@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gguf_util import ARCHITECTURE, Gguf, Tensor, entry, f32, string, value, write_string_array
 
 from dmexp.errors import (
     DmexpError,
@@ -25,6 +24,7 @@ from dmexp.errors import (
 from dmexp.loaders.gguf import SkippedArray, read_header
 from dmexp.loaders.gguf._arrays import LIST_LIMIT, STRING_LIST_LIMIT
 from dmexp.loaders.gguf._cursor import WINDOW_BYTES
+from gguf_util import ARCHITECTURE, Gguf, Tensor, entry, f32, string, value, write_string_array
 
 CORPUS = Path(__file__).parent / "corpus" / "gguf"
 CORPUS_FILES = sorted(CORPUS.glob("*/*.gguf"))

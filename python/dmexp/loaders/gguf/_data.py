@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import importlib
-import mmap
-import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, BinaryIO
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-from dmexp.errors import MissingDependencyError, TruncatedError, UnsupportedDtypeError
+from dmexp.errors import InvalidArgumentError, MissingDependencyError, UnsupportedDtypeError
+from dmexp.loaders._mapped import MappedFile
 
 from ._header import GgufTensor, unsupported_types
 from ._types import PLAIN_DTYPES, QUANTIZED_TYPES, TYPES_BY_NAME
@@ -90,10 +89,10 @@ class TensorData:
     """
 
     def __init__(self, parts: Sequence[Path]) -> None:
-        self._parts: list[_Part] = []
+        self._parts: list[MappedFile] = []
         try:
             for path in parts:
-                self._parts.append(_Part(path))
+                self._parts.append(MappedFile(path))
         except BaseException:
             self.close()
             raise
@@ -105,11 +104,17 @@ class TensorData:
         ------
         TruncatedError
             When the file became shorter since it was opened.
+        InvalidArgumentError
+            When the files are closed.
         """
-        raw = self._parts[tensor.part].slice(tensor)
+        if not self._parts:
+            raise InvalidArgumentError("the GGUF file is closed; open it again.")
+        part = self._parts[tensor.part]
+        what = f"tensor {tensor.name!r}"
         plain = _NUMPY_DTYPES.get(tensor.type_name)
         if plain is not None:
-            return raw.view(plain).reshape(tensor.dims)
+            return part.array_at(tensor.offset, tensor.dims, plain, what)
+        raw = part.array_at(tensor.offset, (tensor.nbytes,), np.dtype(np.uint8), what)
         return dequantize(raw, tensor.type_name, tensor.dims)
 
     def close(self) -> None:
@@ -117,57 +122,6 @@ class TensorData:
         for part in self._parts:
             part.close()
         self._parts = []
-
-
-class _Part:
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._file: BinaryIO = path.open("rb")
-        self._bytes: np.ndarray[Any, np.dtype[np.uint8]] | None = None
-        try:
-            mapping = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
-        except (OSError, ValueError):
-            # Some network and FUSE file systems cannot map; reading works on all.
-            return
-        self._bytes = np.frombuffer(mapping, np.uint8)
-
-    def slice(self, tensor: GgufTensor) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        end = tensor.offset + tensor.nbytes
-        # Touching a mapping beyond the end of the file kills the process, so the length is
-        # looked at again each time.
-        length = os.fstat(self._file.fileno()).st_size
-        if end > length:
-            raise TruncatedError(
-                f"tensor {tensor.name!r} takes bytes {tensor.offset}–{end - 1}, and the file ends "
-                f"after {length}. It became shorter since it was opened.",
-                path=str(self.path),
-                expected=end,
-                actual=length,
-                tensor=tensor.name,
-            )
-        if self._bytes is not None and end <= self._bytes.size:
-            return self._bytes[tensor.offset : end]
-        raw = np.empty(tensor.nbytes, np.uint8)
-        self._file.seek(tensor.offset)
-        view = raw.data
-        while view:
-            # One call may give less than was asked for; large ones always do on some systems.
-            got = self._file.readinto(view)  # type: ignore[attr-defined]
-            if not got:
-                raise TruncatedError(
-                    f"tensor {tensor.name!r}: the file ended {len(view)} bytes early.",
-                    path=str(self.path),
-                    expected=end,
-                    actual=end - len(view),
-                    tensor=tensor.name,
-                )
-            view = view[got:]
-        raw.flags.writeable = False
-        return raw
-
-    def close(self) -> None:
-        self._bytes = None
-        self._file.close()
 
 
 def dequantize(

@@ -1,0 +1,290 @@
+"""A GGUF model as a source for an export: canonical names, steps undone, config and tokenizer."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import tomli_w
+
+from dmexp.contracts import Output, Plan, plan
+from dmexp.errors import DmexpError, FormatError, TensorNotFoundError
+from dmexp.loaders._source import NO_OPTIONS, SourceInfo, SourceOptions, TensorEntry
+from dmexp.loaders.hf_config import read_config
+
+from ._data import TensorData, check_types
+from ._header import GgufHeader, GgufTensor
+from ._split import GgufSet, extent_end, read_set
+from ._types import FILE_TYPES, PLAIN_DTYPES
+from .config import build_config
+from .tokenizer import tokenizer_from_metadata
+
+
+def open_gguf(path: str | os.PathLike[str], options: SourceOptions = NO_OPTIONS) -> GgufSource:
+    """Open a GGUF model for export.
+
+    Parameters
+    ----------
+    path
+        A file, any part of a split model, or a directory that holds one model.
+    options
+        ``config`` replaces the config made from the metadata; ``tokenizer`` false leaves the
+        tokenizer out.
+
+    Returns
+    -------
+    GgufSource
+        Its tensors have the names and the meaning of the original checkpoint: every step of
+        the exporter is undone, as `dmexp.contracts` declares it.
+
+    Raises
+    ------
+    UnknownArchitectureError, NotInvertibleError
+        No contracts are declared for the architecture, or a step cannot be undone.
+    UnsupportedDtypeError
+        Tensor types that are not read, all of them, each with its number of tensors.
+    MissingDependencyError
+        The model is quantized, and the ``gguf`` package is not installed.
+    FileFormatError
+        A header that `read_header` refuses, parts that do not fit together, a file cut short.
+    """
+    return GgufSource(path, options)
+
+
+class GgufSource:
+    """An open GGUF model. See `open_gguf`.
+
+    Attributes
+    ----------
+    info : SourceInfo
+        Config, label, what was undone and what has to be said.
+    header : GgufHeader
+        Over all parts.
+    plan : Plan
+        How each canonical tensor is made.
+    """
+
+    info: SourceInfo
+
+    def __init__(self, path: str | os.PathLike[str], options: SourceOptions = NO_OPTIONS) -> None:
+        found = read_set(path, check_extent=True)
+        self.header = found.header
+        self._path = Path(path)
+        try:
+            self._tensors = {tensor.name: tensor for tensor in found.header.tensors}
+            self.plan = self._planned()
+            check_types(self._used(), self._path)
+            self._data = TensorData(found.parts)
+        except DmexpError as error:
+            raise error.with_path(os.fspath(path)) from None
+        try:
+            self._outputs = {output.name: output for output in self.plan.outputs}
+            self._check_dropped()
+            self.info = self._describe(os.fspath(path), found, options)
+        except DmexpError as error:
+            self.close()
+            raise error.with_path(os.fspath(path)) from None
+        except BaseException:
+            self.close()
+            raise
+
+    def entries(self) -> Sequence[TensorEntry]:
+        """All canonical tensors, in the order of the plan."""
+        return [
+            TensorEntry(output.name, output.dims, self._dtype(output))
+            for output in self.plan.outputs
+        ]
+
+    def read(self, name: str) -> np.ndarray[Any, Any]:
+        """One canonical tensor.
+
+        Returns
+        -------
+        ndarray
+            A view of the file where the tensor is stored as it is; otherwise built for the call.
+
+        Raises
+        ------
+        DomainError
+            A stored value lies outside the domain that its contract declares.
+        TensorNotFoundError
+            No tensor of that name.
+        """
+        output = self._outputs.get(name)
+        if output is None:
+            raise TensorNotFoundError(
+                f"no tensor {name!r} comes out of this GGUF file.", path=str(self._path), name=name
+            )
+        try:
+            dtype = self._dtype(output)
+            arrays: dict[str, np.ndarray[Any, Any]] = {}
+            for external in output.inputs:
+                array = self._data.read(self._tensors[external])
+                # Parts of one tensor may be stored in different types; f32 holds them all.
+                arrays[external] = array.astype(np.float32) if self._mixed(output) else array
+            built = output.build(arrays)
+        except DmexpError as error:
+            raise error.with_path(str(self._path)) from None
+        return built.astype(np.float32) if dtype == "f32" and built.dtype != np.float32 else built
+
+    def close(self) -> None:
+        """Close the files. Arrays that were read stay valid."""
+        self._data.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # --- what the header says ------------------------------------------------------------
+
+    def _planned(self) -> Plan:
+        header = self.header
+        if not header.architecture:
+            raise FormatError(
+                "key 'general.architecture' is missing, so nothing says what the tensors mean. "
+                "The file holds no model, or is damaged.",
+                key="general.architecture",
+            )
+        dims = {tensor.name: tensor.dims for tensor in header.tensors}
+        return plan(header.architecture, header.metadata, dims)
+
+    def _used(self) -> list[GgufTensor]:
+        names = {external for output in self.plan.outputs for external in output.inputs}
+        return [tensor for tensor in self.header.tensors if tensor.name in names]
+
+    def _check_dropped(self) -> None:
+        # Generated tensors are left out, so this is the last chance to see that they are what
+        # their exporter generates.
+        for dropped in self.plan.dropped:
+            tensor = self._tensors[dropped.external]
+            if tensor.type_name in PLAIN_DTYPES:
+                self.plan.check_dropped(dropped.external, self._data.read(tensor))
+
+    def _types(self, output: Output) -> set[str]:
+        return {self._tensors[external].type_name for external in output.inputs}
+
+    def _mixed(self, output: Output) -> bool:
+        return len(self._types(output)) > 1
+
+    def _dtype(self, output: Output) -> str:
+        types = self._types(output)
+        plain = PLAIN_DTYPES.get(next(iter(types))) if len(types) == 1 else None
+        return plain or "f32"
+
+    # --- what the source says of itself ---------------------------------------------------
+
+    def _describe(self, given: str, found: GgufSet, options: SourceOptions) -> SourceInfo:
+        header = self.header
+        info = SourceInfo(
+            path=self._path,
+            kind="GGUF file" if len(found.parts) == 1 else f"GGUF file in {len(found.parts)} parts",
+            label=given,
+            weight_bytes=sum(tensor.nbytes for tensor in header.tensors),
+        )
+        info.notices += _remarks(found, self.plan)
+        self._add_config(info, options)
+        info.metadata["gguf"] = summary(header, len(found.parts))
+        if self.plan.transforms:
+            info.metadata["transforms"] = dict(self.plan.transforms)
+        if options.tokenizer:
+            table, notices = tokenizer_from_metadata(header.metadata)
+            info.notices += notices
+            if table is not None:
+                info.metadata["tokenizer"] = table
+        return info
+
+    def _add_config(self, info: SourceInfo, options: SourceOptions) -> None:
+        if options.config is not None:
+            config = read_config(options.config)
+            info.config, info.config_origin = config.text, str(options.config)
+            info.notices += config.notices
+            return
+        header = self.header
+        values, notices = build_config(
+            header.architecture,
+            header.metadata,
+            {tensor.name: tensor.dims for tensor in header.tensors},
+            lambda name: self._data.read(self._tensors[name]),
+        )
+        info.config, info.config_origin = tomli_w.dumps(values), "GGUF metadata"
+        info.notices += notices
+
+
+def _remarks(found: GgufSet, planned: Plan) -> list[str]:
+    header = found.header
+    remarks = []
+    quantized = quantized_types(header)
+    if quantized:
+        listed = ", ".join(f"{name} x {count}" for name, count in quantized.items())
+        remarks.append(
+            f"the weights are quantized: {listed}. What is exported is what they decode to; the "
+            "values that were quantized are lost"
+        )
+    if any(output.status == "read" for output in planned.outputs):
+        remarks.append(
+            f"the steps of architecture {header.architecture!r} are taken from the exporter's "
+            "source; no pair of checkpoint and GGUF file has proved them"
+        )
+    by_reason: dict[str, list[str]] = {}
+    for dropped in planned.dropped:
+        by_reason.setdefault(dropped.reason, []).append(dropped.external)
+    for reason, names in by_reason.items():
+        more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+        remarks.append(f"left out: {', '.join(names[:4])}{more} ({reason})")
+    for index, path in enumerate(found.parts):
+        surplus = path.stat().st_size - extent_end(header, index)
+        if surplus >= max(found.headers[index].alignment, 4096):
+            remarks.append(
+                f"{path.name} has {surplus} bytes after its last tensor, which no one reads"
+            )
+    return remarks
+
+
+def type_counts(header: GgufHeader) -> dict[str, int]:
+    """How many tensors there are of each type, the most frequent first."""
+    counts = Counter(tensor.type_name for tensor in header.tensors)
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def quantized_types(header: GgufHeader) -> dict[str, int]:
+    return {name: count for name, count in type_counts(header).items() if name not in PLAIN_DTYPES}
+
+
+def summary(header: GgufHeader, parts: int = 1) -> dict[str, Any]:
+    """What an export keeps of the file it came from."""
+    found: dict[str, Any] = {
+        "architecture": header.architecture,
+        "version": header.version,
+        "quantized": bool(quantized_types(header)),
+        "types": type_counts(header),
+    }
+    kind = file_type(header.metadata)
+    if kind is not None:
+        found["file_type"] = kind
+    name = header.metadata.get("general.name")
+    if isinstance(name, str) and name:
+        found["name"] = name
+    if parts > 1:
+        found["parts"] = parts
+    return found
+
+
+def file_type(metadata: Mapping[str, Any]) -> str | None:
+    """The name of ``general.file_type``; the number itself where it has none here."""
+    value = metadata.get("general.file_type")
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    # Some writers set the bit that says that the type was guessed.
+    return FILE_TYPES.get(value & ~1024, str(value))
