@@ -41,7 +41,7 @@ def byte_level_bpe(metadata: Mapping[str, Any], notices: list[str]) -> tuple[str
         vocab,
         normalizer={"type": "NFC"} if pre.nfc else None,
         pre_tokenizer=pre_tokenizer(pre),
-        post_processor=template(vocab, bos=bos, eos=eos) or byte_level(use_regex=False),
+        post_processor=template(vocab, bos=bos, eos=eos),
         decoder=byte_level(use_regex=False),
         model={
             "type": "BPE",
