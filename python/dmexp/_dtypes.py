@@ -6,23 +6,21 @@ Canonical names are ``"f32"``, ``"bf16"``, ``"f16"`` for what a file can store, 
 
 from __future__ import annotations
 
-import ml_dtypes
-import numpy as np
+from functools import cache
+from typing import TYPE_CHECKING
 
 from .errors import UnsupportedDtypeError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    NUMPY_DTYPES: dict[str, np.dtype[np.generic]]
+    """The NumPy type of each name: little-endian, as payloads are, whatever the host is."""
 
 STORAGE_DTYPES = ("f32", "f16", "bf16")
 """What a payload may hold, in the order in which messages list them."""
 
 WIDTH_BYTES = {"f32": 4, "f16": 2, "bf16": 2, "f64": 8}
-
-# Payloads are little-endian whatever the host is.
-NUMPY_DTYPES: dict[str, np.dtype[np.generic]] = {
-    "f32": np.dtype("<f4"),
-    "f16": np.dtype("<f2"),
-    "bf16": np.dtype(ml_dtypes.bfloat16),
-    "f64": np.dtype("<f8"),
-}
 
 # The magnitudes that a reader of `info` wants to compare with.
 LARGEST_FINITE = {"f16": 65504.0, "bf16": 3.3895313892515355e38, "f32": 3.4028234663852886e38}
@@ -40,7 +38,30 @@ _SPELLINGS = {
     "bfloat16": "bf16",
 }
 
-_BY_NUMPY = {dtype: name for name, dtype in NUMPY_DTYPES.items()}
+
+def __getattr__(name: str) -> object:
+    # NumPy is most of the start-up time, and a look at a header needs none of it.
+    if name != "NUMPY_DTYPES":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _numpy_dtypes()
+
+
+@cache
+def _numpy_dtypes() -> dict[str, np.dtype[np.generic]]:
+    import ml_dtypes
+    import numpy as np
+
+    return {
+        "f32": np.dtype("<f4"),
+        "f16": np.dtype("<f2"),
+        "bf16": np.dtype(ml_dtypes.bfloat16),
+        "f64": np.dtype("<f8"),
+    }
+
+
+@cache
+def _by_numpy() -> dict[np.dtype[np.generic], str]:
+    return {dtype: name for name, dtype in _numpy_dtypes().items()}
 
 
 def storage_dtype(spelling: object) -> str:
@@ -57,8 +78,10 @@ def storage_dtype(spelling: object) -> str:
     if isinstance(spelling, str):
         name = _SPELLINGS.get(spelling.lower())
     else:
+        import numpy as np
+
         try:
-            name = _BY_NUMPY.get(np.dtype(spelling).newbyteorder("<"))  # type: ignore[call-overload]
+            name = _by_numpy().get(np.dtype(spelling).newbyteorder("<"))  # type: ignore[call-overload]
         except TypeError:
             name = None
     if name is None or name not in STORAGE_DTYPES:
@@ -72,4 +95,4 @@ def storage_dtype(spelling: object) -> str:
 
 def source_dtype(dtype: np.dtype[np.generic]) -> str | None:
     """The canonical name of a NumPy dtype of either byte order, or None where it is no float."""
-    return _BY_NUMPY.get(dtype.newbyteorder("<"))
+    return _by_numpy().get(dtype.newbyteorder("<"))
