@@ -68,6 +68,24 @@ test-rust: $(BASE)
 test-python: $(DEV) $(NATIVE)
 	$(PY) -m pytest -q
 
+# PyTorch is several GB, so it has an environment of its own. The extension module in the tree is
+# used from there as it is: abi3.
+TORCH := .venv-torch
+TORCH_PY := $(TORCH)/$(notdir $(BIN))/python
+
+$(TORCH)/.dmexp-torch: pyproject.toml
+	$(PYTHON) -m venv $(TORCH)
+	$(TORCH_PY) -m pip install -q 'pip>=25.1'
+	$(TORCH_PY) -m pip install -q --group dev torch numpy ml_dtypes tomli tomli-w rich
+	@touch $@
+
+test-torch: $(NATIVE) $(TORCH)/.dmexp-torch ## the tests that need PyTorch (installs it: several GB)
+	PYTHONPATH=python $(TORCH_PY) -m pytest -q -m torch
+
+exhaustive: $(DEV) $(NATIVE) ## every f32 against NumPy and ml_dtypes, on every tier (minutes)
+	cargo test --release --quiet -p dmexp-core -- --ignored
+	$(PY) -m pytest -q -m slow
+
 lint: $(DEV) $(NATIVE) ## rustfmt, clippy, ruff, mypy, and the stub against the binary
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
