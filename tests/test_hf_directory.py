@@ -451,7 +451,7 @@ def test_p59_f8_weights_are_refused_by_name(tmp_path: Path) -> None:
 
 def test_p59_a_quantization_config_is_refused_by_name(tmp_path: Path) -> None:
     config = {**LLAMA, "quantization_config": {"quant_method": "fp8", "bits": 8}}
-    with pytest.raises(UnsupportedError, match="quantization_config.*'fp8'"):
+    with pytest.raises(UnsupportedError, match=r"quantization_config.*'fp8'"):
         open_directory(single(tmp_path, None, config))
     with open_directory(single(tmp_path, None, {**LLAMA, "quantization_config": None})):
         pass

@@ -26,6 +26,7 @@ def check_checkpoint(
     *,
     path: str,
     config_path: str | None = None,
+    whole: bool = True,
 ) -> tuple[dict[str, Any], list[str]]:
     """Check config and headers against each other before any value is read.
 
@@ -41,6 +42,8 @@ def check_checkpoint(
         Where the bytes of a tensor are, for the comparison of a tied head that is stored.
     path, config_path
         The checkpoint and the config as the user knows them, for messages.
+    whole
+        False for one shard of several, whose head may be in another.
 
     Returns
     -------
@@ -64,6 +67,8 @@ def check_checkpoint(
         parse_llama_config(config, path=config_path)
     metadata, more = check_precision(entries, config, options, path=path, config_path=config_path)
     notices += more
+    if not whole:
+        return metadata, notices
     tied, more = check_tied(entries, config, family, place, path=path)
     return metadata | tied, notices + more
 

@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from dmexp.loaders._quantised import refuse_quantised
 from dmexp.loaders._source import NO_OPTIONS, SourceInfo, SourceOptions, TensorEntry
 
 from ._file import SafetensorsFile
@@ -41,6 +40,9 @@ class SafetensorsSource:
             weight_bytes=self._file.payload_bytes,
         )
         values: dict[str, Any] = {}
+        # Here, because the checks of a directory read safetensors too.
+        from dmexp.loaders.checkpoint import check_checkpoint
+
         if chosen is not None:
             from dmexp.loaders.hf_config import read_config
 
@@ -48,12 +50,23 @@ class SafetensorsSource:
             values = config.values
             self.info.config, self.info.config_origin = config.text, str(chosen)
             self.info.notices += config.notices
-        refuse_quantised(self._file.entries(), values, path=given)
+        shard = _SHARD.match(path.name)
+        part = bool(shard and int(shard[2]) > 1)
+        metadata, notices = check_checkpoint(
+            self._file.entries(),
+            values,
+            options,
+            lambda name: (path, *self._file.payload_range(name)),
+            path=given,
+            config_path=self.info.config_origin,
+            whole=not part,
+        )
+        self.info.metadata |= metadata
+        self.info.notices += notices
         carried = {k: v for k, v in self._file.metadata.items() if k != "format"}
         if carried:
             self.info.metadata["safetensors"] = carried
-        shard = _SHARD.match(path.name)
-        if shard and int(shard[2]) > 1:
+        if shard and part:
             self.info.notices.append(
                 f"the file is shard {int(shard[1])} of {int(shard[2])} by its name; to export the "
                 "whole model, name the directory."
