@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import dmexp
+from dmexp.runtime.config import read_config
+from dmexp.runtime.model import Model
+from dmexp.runtime.weights import build_model, expected_tensors
+from runtime_weights import weights
+
 VECTORS = Path(__file__).resolve().parent / "vectors" / "runtime"
-
-
-def weights(
-    dims: Mapping[str, tuple[int, ...]], seed: int, model_type: str
-) -> dict[str, np.ndarray[Any, Any]]:
-    """Random f32 weights by name: gains around 1 (0 for Gemma), biases that matter.
-
-    ``RandomState`` and not ``default_rng``: its stream is frozen, so the reference values hold
-    with every NumPy.
-    """
-    centre = 0.0 if model_type.startswith("gemma") else 1.0
-    drawn = {}
-    for index, name in enumerate(sorted(dims)):
-        random = np.random.RandomState(seed * 1000 + index)
-        values = random.standard_normal(dims[name])
-        if name.endswith("norm.weight"):
-            values = centre + 0.3 * values
-        elif name.endswith(".bias"):
-            values = 0.5 * values
-        else:
-            values = values * 1.5 / np.sqrt(dims[name][-1])
-        drawn[name] = values.astype(np.float32)
-    return drawn
 
 
 @dataclass(frozen=True)
@@ -67,3 +49,40 @@ def case(name: str) -> Case:
         logits,
         described["greedy"],
     )
+
+
+BYTE_CONFIG: dict[str, Any] = {
+    "model_type": "llama",
+    "vocab_size": 256,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "rms_norm_eps": 1e-6,
+    "rope_theta": 10000.0,
+    "max_position_embeddings": 128,
+    "tie_word_embeddings": False,
+    "hidden_act": "silu",
+}
+"""A model whose tokens are bytes, so that it needs no tokenizer."""
+
+
+def byte_weights() -> dict[str, np.ndarray[Any, Any]]:
+    return weights(expected_tensors(read_config(BYTE_CONFIG)), 7, "llama")
+
+
+def byte_model(**changes: Any) -> Model:
+    return build_model(read_config(BYTE_CONFIG | changes), byte_weights())
+
+
+def write_byte_model(path: Path, *, dtype: str = "f32", **changes: Any) -> Path:
+    dmexp.save_file(byte_weights(), path, dtype=dtype, config=BYTE_CONFIG | changes)
+    return path
+
+
+def write_case(
+    recorded: Case, path: Path, *, dtype: str = "f32", metadata: dict[str, Any] | None = None
+) -> Path:
+    dmexp.save_file(recorded.tensors, path, dtype=dtype, config=recorded.config, metadata=metadata)
+    return path

@@ -61,10 +61,15 @@ class StopFilter:
     def push(self, text: str) -> str:
         """The text that no stop string can reach any more; sets ``stopped`` when one is whole."""
         self._held += text
-        found = [place for stop in self._stops if (place := self._held.find(stop)) >= 0]
+        # The one that is whole first wins, so that the cut does not depend on the pieces.
+        found = [
+            (place + len(stop), place)
+            for stop in self._stops
+            if (place := self._held.find(stop)) >= 0
+        ]
         if found:
             self.stopped = True
-            shown, self._held = self._held[: min(found)], ""
+            shown, self._held = self._held[: min(found)[1]], ""
             return shown
         keep = max((_overlap(self._held, stop) for stop in self._stops), default=0)
         cut = len(self._held) - keep

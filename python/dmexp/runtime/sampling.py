@@ -50,6 +50,9 @@ class Sampling:
         )
         _require(0 < self.top_p <= 1, "top_p", self.top_p, "above 0, 1 at most")
         _require(self.top_k >= 0, "top_k", self.top_k, "0 or more")
+        if self.seed is not None:
+            # The generator would take the magnitude, and two seeds would mean the same.
+            _require(self.seed >= 0, "seed", self.seed, "0 or more")
 
 
 def _require(holds: bool, name: str, found: float, expected: str) -> None:

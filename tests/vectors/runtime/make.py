@@ -3,7 +3,7 @@
     python make.py
 
 Run by hand, in an environment that has both (the versions used are in each .json). The weights
-are not stored: `runtime_util.weights` draws them again from the seed, with a generator whose
+are not stored: `runtime_weights.weights` draws them again from the seed, with a generator whose
 stream NumPy has frozen.
 """
 
@@ -21,7 +21,7 @@ import transformers
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1]))
 
-from runtime_util import weights  # noqa: E402
+from runtime_weights import weights  # noqa: E402
 
 SHARED = {
     "vocab_size": 96,
