@@ -22,6 +22,8 @@ import tomli_w
 
 from dmexp.errors import FormatError, SizeOverflowError
 
+from ._bounded import read_at_most
+
 LARGEST_CONFIG_BYTES = 32 * 1024 * 1024
 DEEPEST_NESTING = 64
 
@@ -151,7 +153,7 @@ def read_config(path: str | os.PathLike[str]) -> ConfigFile:
     """As `load_config`, with the parsed values and the notices."""
     name = os.fspath(path)
     with open(path, "rb") as file:
-        data = file.read(LARGEST_CONFIG_BYTES + 1)
+        data = read_at_most(file, LARGEST_CONFIG_BYTES)
     if not 1 <= len(data) <= LARGEST_CONFIG_BYTES:
         found = "no bytes" if not data else f"more than {LARGEST_CONFIG_BYTES} bytes"
         raise FormatError(

@@ -9,6 +9,7 @@ from typing import Any
 
 from dmexp.errors import FormatError, LimitExceededError
 
+from ._bounded import read_at_most
 from .safetensors._json import kind_of, parse_object
 
 INDEX_NAME = "model.safetensors.index.json"
@@ -32,7 +33,7 @@ def read_index(path: str | os.PathLike[str]) -> dict[str, str]:
     """
     name = os.fspath(path)
     with open(path, "rb") as file:
-        data = file.read(LARGEST_INDEX_BYTES + 1)
+        data = read_at_most(file, LARGEST_INDEX_BYTES)
     if len(data) > LARGEST_INDEX_BYTES:
         raise LimitExceededError(
             f"the index is larger than {LARGEST_INDEX_BYTES} bytes, which no real one is.",
