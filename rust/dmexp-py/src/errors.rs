@@ -12,7 +12,10 @@ pub fn error(py: Python<'_>, class: &str, message: &str, facts: &Bound<'_, PyDic
         let module = ERRORS.get_or_try_init(py, || {
             PyModule::import(py, "dmexp.errors").map(Bound::unbind)
         })?;
-        module.bind(py).getattr(class)?.call((message,), Some(facts))
+        module
+            .bind(py)
+            .getattr(class)?
+            .call((message,), Some(facts))
     };
     build().map_or_else(|error| error, PyErr::from_value)
 }
@@ -43,7 +46,13 @@ pub fn refusal(py: Python<'_>, refusal: &Refusal) -> PyErr {
                 facts.set_item("dims", dims)?;
                 "SizeOverflowError"
             }
-            Refusal::BeyondPayload { name, dims, start, end, payload } => {
+            Refusal::BeyondPayload {
+                name,
+                dims,
+                start,
+                end,
+                payload,
+            } => {
                 facts.set_item("tensor", name)?;
                 facts.set_item("dims", dims)?;
                 facts.set_item("start", start)?;
@@ -68,4 +77,5 @@ pub fn refusal(py: Python<'_>, refusal: &Refusal) -> PyErr {
     }
 }
 
-const ADVICE: &str = "The header does not belong to this payload: get the file again, or export again.";
+const ADVICE: &str =
+    "The header does not belong to this payload: get the file again, or export again.";

@@ -47,7 +47,9 @@ pub struct FileBytes {
 impl FileBytes {
     #[new]
     fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        Ok(Self { mapping: py.detach(|| Mapping::open(&path))? })
+        Ok(Self {
+            mapping: py.detach(|| Mapping::open(&path))?,
+        })
     }
 
     fn __len__(&self) -> usize {
@@ -76,7 +78,13 @@ impl FileBytes {
     }
 
     /// Check `nbytes` stored values of `dtype` from `offset` where they lie.
-    fn scan(&self, py: Python<'_>, offset: usize, nbytes: usize, dtype: &str) -> PyResult<TallyTuple> {
+    fn scan(
+        &self,
+        py: Python<'_>,
+        offset: usize,
+        nbytes: usize,
+        dtype: &str,
+    ) -> PyResult<TallyTuple> {
         let dtype = stored(dtype)?;
         let bytes = self
             .mapping
@@ -107,7 +115,10 @@ impl FileBytes {
         requests: Vec<(u64, u64, Option<Bound<'_, PyAny>>, bool)>,
         threads: usize,
     ) -> PyResult<Vec<TallyTuple>> {
-        let store = self.mapping.file().map_or(Store::Memory(self.mapping.bytes()), Store::File);
+        let store = self
+            .mapping
+            .file()
+            .map_or(Store::Memory(self.mapping.bytes()), Store::File);
         read_into(py, store, stored(dtype)?, &requests, threads)
     }
 
@@ -157,7 +168,13 @@ pub fn read_memory(
     threads: usize,
 ) -> PyResult<Vec<TallyTuple>> {
     let data = ReadBuffer::get(data)?;
-    read_into(py, Store::Memory(data.bytes()), stored(dtype)?, &requests, threads)
+    read_into(
+        py,
+        Store::Memory(data.bytes()),
+        stored(dtype)?,
+        &requests,
+        threads,
+    )
 }
 
 fn read_into(
@@ -171,8 +188,12 @@ fn read_into(
     for (_, _, out, _) in requests {
         rooms.push(out.as_ref().map(WriteBuffer::get).transpose()?);
     }
-    let mut ranges: Vec<_> =
-        rooms.iter().flatten().map(WriteBuffer::range).filter(|range| !range.is_empty()).collect();
+    let mut ranges: Vec<_> = rooms
+        .iter()
+        .flatten()
+        .map(WriteBuffer::range)
+        .filter(|range| !range.is_empty())
+        .collect();
     ranges.sort_unstable_by_key(|range| range.start);
     if ranges.windows(2).any(|pair| pair[1].start < pair[0].end) {
         return Err(PyValueError::new_err("two output buffers overlap"));
@@ -184,7 +205,11 @@ fn read_into(
             offset: *offset,
             nbytes: *nbytes,
             out: room.as_mut().map(|room| {
-                if *widen { Out::Widened(room.bytes_mut()) } else { Out::Stored(room.bytes_mut()) }
+                if *widen {
+                    Out::Widened(room.bytes_mut())
+                } else {
+                    Out::Stored(room.bytes_mut())
+                }
             }),
         })
         .collect();

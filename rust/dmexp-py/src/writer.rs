@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use dmexp_core::sink::Sink;
-use dmexp_core::write::{Piece, PayloadWriter as Core};
+use dmexp_core::write::{PayloadWriter as Core, Piece};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -48,9 +48,17 @@ impl PayloadWriter {
         threads: usize,
     ) -> PyResult<Self> {
         let dtype = dtypes::stored(dtype)?;
-        let open = |path| OpenOptions::new().read(true).write(true).open(path).map(Sink::File);
+        let open = |path| {
+            OpenOptions::new()
+                .read(true)
+                .write(true)
+                .open(path)
+                .map(Sink::File)
+        };
         let sink = py.detach(|| path.map_or_else(|| Ok(Sink::memory()), open))?;
-        Ok(Self { state: Mutex::new(Some(Core::new(sink, dtype, offset, threads))) })
+        Ok(Self {
+            state: Mutex::new(Some(Core::new(sink, dtype, offset, threads))),
+        })
     }
 
     /// Ask for `nbytes` on disk in all.
@@ -72,7 +80,11 @@ impl PayloadWriter {
         }
         let pieces: Vec<_> = buffers
             .iter()
-            .map(|(tensor, buffer, dtype)| Piece { tensor: *tensor, bytes: buffer.bytes(), dtype: *dtype })
+            .map(|(tensor, buffer, dtype)| Piece {
+                tensor: *tensor,
+                bytes: buffer.bytes(),
+                dtype: *dtype,
+            })
             .collect();
         let bad = self.with(py, |writer| writer.write(&pieces))?;
         Ok(bad.map(|bad| (bad.tensor, bad.index)))
@@ -95,7 +107,10 @@ impl PayloadWriter {
     fn crc32(&self, py: Python<'_>) -> PyResult<u32> {
         self.with(py, |writer| {
             let mut all = dmexp_core::Crc32::new();
-            writer.tallies().iter().for_each(|tally| all.append(&tally.crc));
+            writer
+                .tallies()
+                .iter()
+                .for_each(|tally| all.append(&tally.crc));
             Ok(all.value())
         })
     }
@@ -119,11 +134,16 @@ impl PayloadWriter {
 
     /// End the writing and give what is in memory; empty for a file.
     fn take<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let state = self
+            .state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         match state.map(Core::into_sink) {
-            Some(Sink::Memory(bytes)) => {
-                PyBytes::new(py, &bytes.into_inner().unwrap_or_else(PoisonError::into_inner))
-            }
+            Some(Sink::Memory(bytes)) => PyBytes::new(
+                py,
+                &bytes.into_inner().unwrap_or_else(PoisonError::into_inner),
+            ),
             _ => PyBytes::new(py, b""),
         }
     }

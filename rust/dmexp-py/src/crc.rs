@@ -1,0 +1,217 @@
+//! CRC-32 for Python: as `zlib.crc32` and as a `hashlib` object.
+
+use std::sync::Mutex;
+
+use dmexp_core::crc32 as kernel;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
+use pyo3::types::{PyBytes, PyDict, PyString};
+
+use crate::errors;
+use crate::memory::{DETACH_BYTES, with_bytes};
+
+/// An integer of any size and sign, reduced to 32 bits as `zlib` does it.
+fn low_32_bits(value: &Bound<'_, PyAny>) -> PyResult<u32> {
+    // SAFETY: `value` is alive and the thread attached.
+    let low = unsafe { ffi::PyLong_AsUnsignedLongLongMask(value.as_ptr()) };
+    if low == u64::MAX
+        && let Some(error) = PyErr::take(value.py())
+    {
+        return Err(error);
+    }
+    Ok(low as u32)
+}
+
+/// The checksum of `data` after bytes whose checksum is `value`.
+fn resume(data: &Bound<'_, PyAny>, value: u32) -> PyResult<u32> {
+    let py = data.py();
+    with_bytes(data, |bytes| {
+        if bytes.len() < DETACH_BYTES {
+            kernel::resume(value, bytes)
+        } else {
+            py.detach(|| kernel::resume(value, bytes))
+        }
+    })
+}
+
+/// Compute a CRC-32 (IEEE 802.3, the one of `zlib.crc32`).
+///
+/// Parameters
+/// ----------
+/// data : bytes-like
+///     Any contiguous buffer of any item type; its bytes are summed.
+/// value : int, default 0
+///     The checksum of the bytes before ``data``. Reduced to 32 bits.
+///
+/// Returns
+/// -------
+/// int
+///     The checksum, below ``2**32``. That of nothing is ``value``.
+///
+/// Raises
+/// ------
+/// TypeError
+///     Where ``data`` has no buffer, a ``str`` for example.
+/// BufferError, ValueError
+///     Where its memory is not contiguous; which of the two is the object's choice.
+///
+/// Notes
+/// -----
+/// Other threads run meanwhile from 2 KiB on. Do not write to ``data`` during the call.
+///
+/// Examples
+/// --------
+/// >>> hex(crc32(b"123456789"))
+/// '0xcbf43926'
+/// >>> crc32(b"6789", crc32(b"12345")) == crc32(b"123456789")
+/// True
+#[pyfunction]
+#[pyo3(signature = (data, value = None, /), text_signature = "(data, value=0, /)")]
+pub fn crc32(data: &Bound<'_, PyAny>, value: Option<&Bound<'_, PyAny>>) -> PyResult<u32> {
+    let value = value.map_or(Ok(0), low_32_bits)?;
+    resume(data, value)
+}
+
+/// Compute the checksum of two runs of bytes from the checksum of each.
+///
+/// Parameters
+/// ----------
+/// a, b : int
+///     The checksums of the first and of the second run. Reduced to 32 bits.
+/// len_b : int
+///     Length of the second run in bytes.
+///
+/// Returns
+/// -------
+/// int
+///     What `crc32` gives for the first run followed by the second.
+///
+/// Raises
+/// ------
+/// InvalidArgumentError
+///     Where ``len_b`` is negative or beyond 64 bits.
+///
+/// Examples
+/// --------
+/// >>> crc32_combine(crc32(b"12345"), crc32(b"6789"), 4) == crc32(b"123456789")
+/// True
+#[pyfunction]
+#[pyo3(signature = (a, b, len_b, /))]
+pub fn crc32_combine(
+    a: &Bound<'_, PyAny>,
+    b: &Bound<'_, PyAny>,
+    len_b: &Bound<'_, PyAny>,
+) -> PyResult<u32> {
+    let (first, second) = (low_32_bits(a)?, low_32_bits(b)?);
+    let Ok(len) = len_b.extract::<u64>() else {
+        // Something that is no integer raises its own TypeError.
+        low_32_bits(len_b)?;
+        let facts = PyDict::new(len_b.py());
+        facts.set_item("argument", "len_b")?;
+        let message = format!(
+            "len_b is {len_b}, expected the length in bytes of the second run: 0 or more, below 2**64."
+        );
+        return Err(errors::error(
+            len_b.py(),
+            "InvalidArgumentError",
+            &message,
+            &facts,
+        ));
+    };
+    Ok(kernel::combine(first, second, len))
+}
+
+/// A CRC-32 that grows piece by piece, used like a ``hashlib`` object.
+///
+/// Parameters
+/// ----------
+/// data : bytes-like, default ``b""``
+///     The first bytes.
+///
+/// Notes
+/// -----
+/// May be shared between threads: each update counts as a whole, in the order in which they
+/// happen to run. Other threads run during updates of 2 KiB and more.
+///
+/// Examples
+/// --------
+/// >>> crc = Crc32(b"12345")
+/// >>> crc.update(b"6789")
+/// >>> crc.hexdigest()
+/// 'cbf43926'
+#[pyclass(frozen, module = "dmexp")]
+pub struct Crc32(Mutex<u32>);
+
+impl Crc32 {
+    fn get(&self, py: Python<'_>) -> u32 {
+        *self
+            .0
+            .lock_py_attached(py)
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl Crc32 {
+    #[new]
+    #[pyo3(signature = (data = None, /), text_signature = "(data=b'', /)")]
+    fn new(data: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        let value = data.map_or(Ok(0), |data| resume(data, 0))?;
+        Ok(Self(Mutex::new(value)))
+    }
+
+    /// Add the bytes of any contiguous buffer.
+    #[pyo3(signature = (data, /))]
+    fn update(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<()> {
+        let recover = std::sync::PoisonError::into_inner;
+        with_bytes(data, |bytes| {
+            if bytes.len() < DETACH_BYTES {
+                // Detaches only while another thread has the lock: that one may need to attach.
+                let mut value = self.0.lock_py_attached(py).unwrap_or_else(recover);
+                *value = kernel::resume(*value, bytes);
+            } else {
+                py.detach(|| {
+                    let mut value = self.0.lock().unwrap_or_else(recover);
+                    *value = kernel::resume(*value, bytes);
+                });
+            }
+        })
+    }
+
+    /// The checksum so far as 4 bytes, most significant first. More may be added afterwards.
+    fn digest<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.get(py).to_be_bytes())
+    }
+
+    /// The checksum so far as 8 lower-case hexadecimal digits. More may be added afterwards.
+    fn hexdigest(&self, py: Python<'_>) -> String {
+        format!("{:08x}", self.get(py))
+    }
+
+    /// A second object with the same bytes behind it.
+    fn copy(&self, py: Python<'_>) -> Self {
+        Self(Mutex::new(self.get(py)))
+    }
+
+    /// The checksum so far, as `crc32` gives it.
+    #[getter]
+    fn value(&self, py: Python<'_>) -> u32 {
+        self.get(py)
+    }
+
+    /// Length of `digest()` in bytes: 4.
+    #[classattr]
+    #[pyo3(name = "digest_size")]
+    const DIGEST_SIZE: usize = 4;
+
+    /// ``"crc32"``.
+    #[getter]
+    fn name<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
+        pyo3::intern!(py, "crc32").clone()
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        format!("<dmexp.Crc32 {:08x}>", self.get(py))
+    }
+}
