@@ -50,7 +50,8 @@ def main() -> int:
 
         def run(program: str, *arguments: str) -> None:
             command = [str(scripts / program), *arguments]
-            print("$", program, *arguments, flush=True)
+            shown = ["..." if "\n" in text else text for text in arguments]
+            print("$", program, *shown, flush=True)
             subprocess.run(command, cwd=place, env=environment, check=True)
 
         only_wheels = [] if sdist else ["--only-binary", ":all:"]
