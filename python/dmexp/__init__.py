@@ -11,23 +11,31 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from . import errors
-from ._native import __version__
+from ._native import Crc32, NarrowStats, __version__, crc32, crc32_combine
 
 if TYPE_CHECKING:
     from ._inspect import info, verify
+    from ._narrow import narrow, narrow_with_stats, widen
     from ._reader import load, load_file, safe_open
     from ._writer import save, save_file
 
 __all__ = [
+    "Crc32",
+    "NarrowStats",
     "__version__",
+    "crc32",
+    "crc32_combine",
     "errors",
     "info",
     "load",
     "load_file",
+    "narrow",
+    "narrow_with_stats",
     "safe_open",
     "save",
     "save_file",
     "verify",
+    "widen",
 ]
 
 # Loaded at the first use: a command that looks at a header starts in half the time without NumPy.
@@ -35,10 +43,13 @@ _HOMES = {
     "info": "._inspect",
     "load": "._reader",
     "load_file": "._reader",
+    "narrow": "._narrow",
+    "narrow_with_stats": "._narrow",
     "safe_open": "._reader",
     "save": "._writer",
     "save_file": "._writer",
     "verify": "._inspect",
+    "widen": "._narrow",
 }
 
 

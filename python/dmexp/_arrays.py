@@ -25,11 +25,12 @@ _COPY_BYTES = 4 << 20
 """Bytes of an array that cannot be read in place which are copied at a time."""
 
 
-def as_array(value: Any, name: str) -> Array:
+def as_array(value: Any, name: str | None) -> Array:
     """``value`` as a NumPy array that shares its memory where that is possible.
 
     NumPy arrays, anything NumPy can view or convert, and PyTorch tensors on the CPU (bfloat16 by
-    its bits; PyTorch itself is not imported). The value is not changed.
+    its bits; PyTorch itself is not imported). The value is not changed. ``name`` is the tensor's,
+    or None where there is none.
 
     Raises
     ------
@@ -40,8 +41,8 @@ def as_array(value: Any, name: str) -> Array:
     if isinstance(value, np.ndarray):
         if isinstance(value, np.ma.MaskedArray):
             raise InvalidArgumentError(
-                f"tensor {name!r} is a masked array, and a file has no masks. Pass .filled(value).",
-                argument="tensors",
+                f"{_subject(name)} is a masked array, and masks are not kept. Pass .filled(value).",
+                argument=_argument(name),
             )
         return np.asarray(value)
     if type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach"):
@@ -50,11 +51,19 @@ def as_array(value: Any, name: str) -> Array:
         return np.asarray(value)
     except (TypeError, ValueError) as cause:
         raise InvalidArgumentError(
-            f"tensor {name!r} cannot be made an array: {cause}.", argument="tensors"
+            f"{_subject(name)} cannot be made an array: {cause}.", argument=_argument(name)
         ) from cause
 
 
-def _from_torch(value: Any, name: str) -> Array:
+def _subject(name: str | None) -> str:
+    return "the array" if name is None else f"tensor {name!r}"
+
+
+def _argument(name: str | None) -> str:
+    return "array" if name is None else "tensors"
+
+
+def _from_torch(value: Any, name: str | None) -> Array:
     if value.requires_grad:
         cure = ".detach()"
     elif value.device.type != "cpu":
@@ -68,13 +77,13 @@ def _from_torch(value: Any, name: str) -> Array:
             return np.asarray(value.view(torch.int16).numpy()).view(NUMPY_DTYPES["bf16"])
         return np.asarray(value.numpy())
     raise InvalidArgumentError(
-        f"tensor {name!r} is a PyTorch tensor that NumPy cannot see into "
+        f"{_subject(name)} is a PyTorch tensor that NumPy cannot see into "
         f"(device {value.device.type}, requires_grad {value.requires_grad}). Pass it as x{cure}.",
-        argument="tensors",
+        argument=_argument(name),
     )
 
 
-def require_float(array: Array, name: str) -> str:
+def require_float(array: Array, name: str | None) -> str:
     """The canonical dtype of an array that can be narrowed.
 
     Raises
@@ -88,9 +97,11 @@ def require_float(array: Array, name: str) -> str:
         return dtype
     kind = array.dtype.kind
     if kind in "iub":
-        cure = "leave it out, or convert it with astype('float32') if it really holds weights"
+        cure = "convert it with astype('float32') if it really holds weights"
+        if name is not None:
+            cure = f"leave it out, or {cure}"
     elif kind == "c":
-        cure = "store its real and imaginary parts as two tensors"
+        cure = "take its real and imaginary parts as two arrays"
     elif array.dtype == np.dtype("V2"):
         cure = (
             "two-byte voids are usually bfloat16 that lost its name: "
@@ -99,8 +110,8 @@ def require_float(array: Array, name: str) -> str:
     else:
         cure = "convert it to float32 first"
     raise UnsupportedDtypeError(
-        f"tensor {name!r} has dtype {array.dtype}; float32, float64, float16 and bfloat16 can be "
-        f"stored. To go on, {cure}.",
+        f"{_subject(name)} has dtype {array.dtype}; float32, float64, float16 and bfloat16 can be "
+        f"{'narrowed' if name is None else 'stored'}. To go on, {cure}.",
         tensor=name,
         dtype=str(array.dtype),
         known=["f32", "f64", "f16", "bf16"],

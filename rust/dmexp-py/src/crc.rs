@@ -62,6 +62,7 @@ fn resume(data: &Bound<'_, PyAny>, value: u32) -> PyResult<u32> {
 ///
 /// Examples
 /// --------
+/// >>> from dmexp import crc32
 /// >>> hex(crc32(b"123456789"))
 /// '0xcbf43926'
 /// >>> crc32(b"6789", crc32(b"12345")) == crc32(b"123456789")
@@ -94,6 +95,7 @@ pub fn crc32(data: &Bound<'_, PyAny>, value: Option<&Bound<'_, PyAny>>) -> PyRes
 ///
 /// Examples
 /// --------
+/// >>> from dmexp import crc32, crc32_combine
 /// >>> crc32_combine(crc32(b"12345"), crc32(b"6789"), 4) == crc32(b"123456789")
 /// True
 #[pyfunction]
@@ -136,6 +138,7 @@ pub fn crc32_combine(
 ///
 /// Examples
 /// --------
+/// >>> from dmexp import Crc32
 /// >>> crc = Crc32(b"12345")
 /// >>> crc.update(b"6789")
 /// >>> crc.hexdigest()
