@@ -11,9 +11,9 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from cli_util import GOOD, ROOT, TINY
 
 import dmexp
+from cli_util import GOOD, ROOT, TINY
 from dmexp.cli import main
 
 READER = ROOT / "examples" / "read_dmexp.py"
