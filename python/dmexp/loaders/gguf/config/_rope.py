@@ -52,7 +52,10 @@ def base_of(m: Meta, key: str, default: float | None = None) -> float:
             f"the file has no {m.key(key)}; the config says {DEFAULT_BASE:g}, which every reader "
             "of GGUF takes then"
         )
-    return m.number(key, DEFAULT_BASE if default is None else default)
+    base = m.number(key, DEFAULT_BASE if default is None else default)
+    if not 0.0 < base < math.inf:
+        raise m.wrong(key, base, "a positive number")
+    return base
 
 
 def scaling_of(m: Meta, theta: float) -> Values:
@@ -124,8 +127,10 @@ def _from_divisors(m: Meta, theta: float) -> Values:
     table = divisors(m, "rope_freqs.weight")
     if table is None:
         return {"rope_type": "llama3"}
-    if all(value == 1.0 for value in table):
-        return {}
+    if not all(1.0 <= value < math.inf for value in table) or theta <= 1.0:
+        return _as_they_are(m, table)
+    if len(set(table)) < 2:
+        return {} if not table or table[0] == 1.0 else {"rope_type": "linear", "factor": table[0]}
     # The divisors belong to the pairs that are turned.
     turned = 2 * len(table)
     waves = [2 * math.pi * theta ** (2 * i / turned) for i in range(len(table))]
@@ -139,6 +144,10 @@ def _from_divisors(m: Meta, theta: float) -> Values:
                 "high_freq_factor": high,
                 "original_max_position_embeddings": original,
             }
+    return _as_they_are(m, table)
+
+
+def _as_they_are(m: Meta, table: list[float]) -> Values:
     m.notices.append(
         "rope_freqs.weight holds divisors that llama3 scaling does not give; the config lists "
         "them under rope_scaling as they are"
@@ -162,32 +171,53 @@ def llama3_divisors(
     return found
 
 
-def _guesses(
-    table: list[float], waves: list[float], context: int
-) -> Iterator[tuple[float, float, float, int]]:
+_Scaling = tuple[float, float, float, int]
+
+
+def _guesses(table: list[float], waves: list[float], context: int) -> Iterator[_Scaling]:
+    """Factor, low and high frequency factor and original length, the likely ones first."""
     factor = max(table)
     usual = [8192, 4096, 2048, context, int(context / factor)]
     usual += [2**power for power in range(4, 21)]
-    for original in usual:
-        if original > 0:
-            yield factor, 1.0, 4.0, original
-    # Between the two ends the reciprocal is linear in 1/wave: two points give both constants.
+    for high in (4.0, 2.0, 8.0, 16.0):
+        for original in usual:
+            if original > 0:
+                yield factor, 1.0, high, original
+    # Between the two ends the reciprocal is linear in 1/wave.
     between = [
         (1 / wave, (1 / value - 1 / factor) / (1 - 1 / factor))
         for wave, value in zip(waves, table, strict=True)
         if 1.0 < value < factor
     ]
-    if len(between) >= 2 and between[0][0] != between[-1][0]:
+    if len(between) >= 2:
         (x0, y0), (x1, y1) = between[0], between[-1]
         slope = (y0 - y1) / (x0 - x1)
         shift = slope * x0 - y0
         if shift > 0:
-            # Only ratios of the other three are fixed by the divisors; low is 1 by custom.
-            high = 1 / shift + 1
-            yield factor, 1.0, shortest(round(high, 3)), round(slope / shift)
-    if len(between) == 1:
+            yield from _spelt(factor, 1 / shift + 1, slope / shift)
+    elif between:
+        # One point leaves one of the two constants free. High is 4 by custom; nearer to 1, the
+        # range between the ends narrows down to that point.
         x, y = between[0]
-        yield factor, 1.0, 4.0, round((3 * y + 1) / x)
+        for high in (4.0, 2.0, 1.25, 1.01):
+            yield from _spelt(factor, high, ((high - 1) * y + 1) / x)
+    else:
+        # Nothing between the ends: any range does that fits into the gap.
+        fast = max(wave for wave, value in zip(waves, table, strict=True) if value == 1.0)
+        slow = min(wave for wave, value in zip(waves, table, strict=True) if value == factor)
+        yield from _spelt(factor, (slow / fast) ** 0.25, (slow * fast) ** 0.5)
+
+
+def _spelt(factor: float, high: float, original: float) -> Iterator[_Scaling]:
+    """A solution in round numbers, or else scaled until its length is a whole number.
+
+    Only the ratios of the last three matter, and the low factor is 1 by custom.
+    """
+    if not (high > 1.0 and 0.0 < original < math.inf):
+        return
+    yield factor, 1.0, shortest(round(high, 3)), round(original)
+    scale = 2**20 / original
+    yield factor, scale, high * scale, 2**20
 
 
 def _close(computed: list[float], table: list[float]) -> bool:
