@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from . import errors
-from ._native import Crc32, NarrowStats, __version__, crc32, crc32_combine
+from ._native import Crc32, __version__, crc32, crc32_combine
 
 if TYPE_CHECKING:
     from ._inspect import info, verify
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Crc32",
-    "NarrowStats",
     "__version__",
     "crc32",
     "crc32_combine",

@@ -26,7 +26,7 @@ use pyo3::types::{PyDict, PyTuple};
 ///     Largest finite magnitude after narrowing; 0.0 where there is none.
 /// min_nonzero_abs : float
 ///     Smallest finite magnitude after narrowing that is not zero; 0.0 where there is none.
-#[pyclass(frozen, module = "dmexp")]
+#[pyclass(frozen, module = "dmexp._native")]
 #[derive(Clone, Copy)]
 pub struct NarrowStats(pub Stats);
 
