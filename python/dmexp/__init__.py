@@ -14,6 +14,7 @@ from . import errors
 from ._native import Crc32, __version__, crc32, crc32_combine
 
 if TYPE_CHECKING:
+    from . import contracts
     from ._inspect import info, verify
     from ._narrow import narrow, narrow_with_stats, widen
     from ._reader import load, load_file, safe_open
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Crc32",
     "__version__",
+    "contracts",
     "crc32",
     "crc32_combine",
     "errors",
@@ -53,6 +55,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
+    if name == "contracts":
+        return import_module(".contracts", __name__)
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -62,4 +66,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    return sorted({*globals(), *__all__})
