@@ -23,6 +23,7 @@ from dmexp.errors import (
 )
 from dmexp.loaders.gguf import read_header
 from dmexp.loaders.gguf._data import CHUNK_ELEMENTS, TensorData, check_types, dequantize
+from dmexp.loaders.gguf._stack import QuantizedStack
 from dmexp.loaders.gguf._types import (
     PLAIN_DTYPES,
     QUANTIZED_TYPES,
@@ -210,3 +211,32 @@ def test_p40_a_file_cut_after_opening_is_an_exception_and_the_process_lives(
     os.truncate(path, 100)
     with pytest.raises(TruncatedError):
         data.read(tensor)
+
+
+def test_a_stack_gives_each_slice_as_the_whole_has_it() -> None:
+    raw = np.frombuffer(blocks("Q4_K", 4 * 3 * 2), np.uint8)
+    dims = (4, 3, 512)
+    whole = dequantize(raw, "Q4_K", dims)
+    stack = QuantizedStack(raw, "Q4_K", dims)
+    assert (stack.shape, stack.ndim, stack.dtype, len(stack)) == (dims, 3, np.float32, 4)
+    for index in (0, 3, -1, np.int64(2), (1, slice(1, 3)), (2, 0, 7), slice(1, 3), ...):
+        assert np.array_equal(stack[index], whole[index])
+    assert np.array_equal(np.asarray(stack), whole)
+    assert np.array_equal(np.asarray(stack, np.float64), whole.astype(np.float64))
+    with pytest.raises(IndexError):
+        stack[4]
+
+
+def test_taking_a_slice_of_a_stack_decodes_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    import dmexp.loaders.gguf._stack as module
+
+    seen: list[int] = []
+
+    def counted(raw: Any, name: str, dims: Any) -> Any:
+        seen.append(raw.size)
+        return dequantize(raw, name, dims)
+
+    monkeypatch.setattr(module, "dequantize", counted)
+    stack = QuantizedStack(np.frombuffer(blocks("Q8_0", 64), np.uint8), "Q8_0", (16, 4, 32))
+    stack[5]
+    assert seen == [4 * 34]

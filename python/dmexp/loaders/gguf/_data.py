@@ -107,15 +107,24 @@ class TensorData:
         InvalidArgumentError
             When the files are closed.
         """
-        if not self._parts:
-            raise InvalidArgumentError("the GGUF file is closed; open it again.")
-        part = self._parts[tensor.part]
-        what = f"tensor {tensor.name!r}"
+        self._require_open()
         plain = _NUMPY_DTYPES.get(tensor.type_name)
         if plain is not None:
-            return part.array_at(tensor.offset, tensor.dims, plain, what)
-        raw = part.array_at(tensor.offset, (tensor.nbytes,), np.dtype(np.uint8), what)
-        return dequantize(raw, tensor.type_name, tensor.dims)
+            part = self._parts[tensor.part]
+            return part.array_at(tensor.offset, tensor.dims, plain, f"tensor {tensor.name!r}")
+        return dequantize(self.raw(tensor), tensor.type_name, tensor.dims)
+
+    def raw(self, tensor: GgufTensor) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """The bytes of one tensor as they are stored, a read-only view."""
+        self._require_open()
+        part = self._parts[tensor.part]
+        return part.array_at(
+            tensor.offset, (tensor.nbytes,), np.dtype(np.uint8), f"tensor {tensor.name!r}"
+        )
+
+    def _require_open(self) -> None:
+        if not self._parts:
+            raise InvalidArgumentError("the GGUF file is closed; open it again.")
 
     def close(self) -> None:
         """Let go of the files. Arrays that were handed out keep theirs mapped."""

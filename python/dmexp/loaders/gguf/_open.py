@@ -20,6 +20,7 @@ from dmexp.loaders.hf_config import read_config
 from ._data import TensorData, check_types
 from ._header import GgufHeader, GgufTensor
 from ._split import GgufSet, extent_end, read_set
+from ._stack import QuantizedStack
 from ._types import FILE_TYPES, PLAIN_DTYPES
 from .config import build_config
 from .tokenizer import tokenizer_from_metadata
@@ -84,6 +85,7 @@ class GgufSource:
             raise error.with_path(os.fspath(path)) from None
         try:
             self._outputs = {output.name: output for output in self.plan.outputs}
+            self._cut_up = self._quantized_and_shared()
             self._check_dropped()
             self.info = self._describe(os.fspath(path), found, options)
         except DmexpError as error:
@@ -121,16 +123,19 @@ class GgufSource:
                 f"no tensor {name!r} comes out of this GGUF file.", path=str(self._path), name=name
             )
         try:
-            dtype = self._dtype(output)
-            arrays: dict[str, np.ndarray[Any, Any]] = {}
-            for external in output.inputs:
-                array = self._data.read(self._tensors[external])
-                # Parts of one tensor may be stored in different types; f32 holds them all.
-                arrays[external] = array.astype(np.float32) if self._mixed(output) else array
-            built = output.build(arrays)
+            built = output.build({name: self._input(name, output) for name in output.inputs})
         except DmexpError as error:
             raise error.with_path(str(self._path)) from None
-        return built.astype(np.float32) if dtype == "f32" and built.dtype != np.float32 else built
+        wide = self._dtype(output) == "f32" and built.dtype != np.float32
+        return built.astype(np.float32) if wide else built
+
+    def _input(self, external: str, output: Output) -> Any:
+        tensor = self._tensors[external]
+        if external in self._cut_up:
+            return QuantizedStack(self._data.raw(tensor), tensor.type_name, tensor.dims)
+        array = self._data.read(tensor)
+        # Parts of one tensor may be stored in different types; f32 holds them all.
+        return array.astype(np.float32) if len(self._types(output)) > 1 else array
 
     def close(self) -> None:
         """Close the files. Arrays that were read stay valid."""
@@ -164,6 +169,17 @@ class GgufSource:
         names = {external for output in self.plan.outputs for external in output.inputs}
         return [tensor for tensor in self.header.tensors if tensor.name in names]
 
+    def _quantized_and_shared(self) -> frozenset[str]:
+        """Quantized tensors that go into more than one canonical tensor."""
+        uses = Counter(external for output in self.plan.outputs for external in output.inputs)
+        return frozenset(
+            name
+            for name, count in uses.items()
+            if count > 1
+            and self._tensors[name].type_name not in PLAIN_DTYPES
+            and len(self._tensors[name].dims) > 1
+        )
+
     def _check_dropped(self) -> None:
         # Generated tensors are left out, so this is the last chance to see that they are what
         # their exporter generates.
@@ -174,9 +190,6 @@ class GgufSource:
 
     def _types(self, output: Output) -> set[str]:
         return {self._tensors[external].type_name for external in output.inputs}
-
-    def _mixed(self, output: Output) -> bool:
-        return len(self._types(output)) > 1
 
     def _dtype(self, output: Output) -> str:
         types = self._types(output)
