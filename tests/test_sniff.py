@@ -12,11 +12,14 @@ import struct
 import subprocess
 import sys
 import tarfile
+import tempfile
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import dmexp
 from dmexp._sniff import Kind, refusal, sniff
@@ -201,6 +204,40 @@ def test_hostile_files_of_another_kind_are_refused_as_the_manifest_asks(name: st
     assert kind is not Kind.DMEXP
     for fragment in expected["message_contains"]:
         assert fragment in str(error)
+
+
+def test_no_command_writes_over_a_file_that_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for taken in ("m.safetensors", "m.dmexp", "m.npz", "m", "m.converted.npz"):
+        Path(taken).touch()
+    words = shlex.split(refusal(Kind.PYTORCH, "m.bin", b"PK").command)
+    assert words[3:5] == ["m.bin", "m.converted.safetensors"]
+    assert refusal(Kind.NPY, "m.npy", b"x").command.split()[-1] == "m.converted-2.dmexp"
+    assert "> m.converted && " in refusal(Kind.GZIP, "m.gz", b"x").command
+    assert refusal(Kind.GGUF, "m.gguf", b"x").command == "dmexp export m.gguf -o m.converted.dmexp"
+
+
+@given(st.binary(max_size=400))
+def test_any_bytes_are_some_kind_or_none_and_can_be_refused(data: bytes) -> None:
+    kind = sniff(data)
+    error = refusal(kind, "some file", data)
+    assert error.code == "UNSUPPORTED_FORMAT"
+    assert error.kind == (None if kind is None else kind.value)
+
+
+@given(st.sampled_from(sorted(KINDS)), st.integers(0, 400), st.binary(min_size=1, max_size=3))
+def test_a_damaged_file_of_some_kind_is_still_told_without_an_error(
+    case: str, place: int, damage: bytes
+) -> None:
+    data = KINDS[case][0]
+    damaged = data[:place] + damage + data[place + len(damage) :]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "m"
+        path.write_bytes(damaged)
+        kind = sniff(path)
+        assert kind is None or refusal(kind, path).kind == kind.value
 
 
 FAKE_TORCH = """

@@ -71,9 +71,17 @@ def quoted(name: str) -> str:
 
 
 def _beside(name: str, suffix: str) -> str:
-    """The same name with another suffix; never the same file."""
-    renamed = str(PurePath(name).with_suffix(suffix)) if PurePath(name).name else name + suffix
-    return renamed if renamed != name else name + suffix
+    """The same name with another suffix, and never that of a file that is there: a command that
+    is pasted must not overwrite anything."""
+    stem = str(PurePath(name).with_suffix("")) if PurePath(name).suffix else name
+    return _unused(stem, suffix)
+
+
+def _unused(stem: str, suffix: str) -> str:
+    for middle in ("", ".converted", *(f".converted-{number}" for number in range(2, 100))):
+        if not os.path.lexists(f"{stem}{middle}{suffix}"):
+            break
+    return f"{stem}{middle}{suffix}"
 
 
 def _export(name: str) -> str:
@@ -165,7 +173,8 @@ def _page(kind: Kind) -> Callable[[str, bytes], Advice]:
 
 def _packed(kind: Kind, unpack: str, suffix: str) -> Callable[[str, bytes], Advice]:
     def advice(name: str, head: bytes) -> Advice:
-        inside = name.removesuffix(suffix) if name.endswith(suffix) else f"{name}.unpacked"
+        bare = name.removesuffix(suffix) if name.endswith(suffix) else f"{name}.unpacked"
+        inside = _unused(*os.path.splitext(bare))
         return (
             f"this is {kind.words}. Unpack it first",
             f"{unpack} {quoted(name)} > {quoted(inside)} && dmexp export {quoted(inside)}",

@@ -138,8 +138,9 @@ def _member_names(file: BinaryIO) -> list[str]:
     try:
         with zipfile.ZipFile(file) as archive:
             return archive.namelist()
-    except (zipfile.BadZipFile, ValueError, NotImplementedError, UnicodeDecodeError):
-        # A truncated or strange archive is still a zip archive.
+    except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError):
+        # A truncated or strange archive is still a zip archive. Sizes in it may lead to a seek
+        # that the system refuses.
         return []
 
 
