@@ -7,17 +7,20 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 Callback = Callable[[int, "int | None"], None]
+Unit = Literal["bytes", "values"]
 
 SHOW_AFTER_SECONDS = 0.4
 UPDATE_EVERY_SECONDS = 0.05
 
 
 @contextmanager
-def progress_bar(label: str, *, wanted: bool = True) -> Iterator[Callback | None]:
-    """Give a callback ``(done_bytes, total_bytes)`` that draws, or None where nothing is drawn.
+def progress_bar(
+    label: str, *, wanted: bool = True, unit: Unit = "bytes"
+) -> Iterator[Callback | None]:
+    """Give a callback ``(done, total)`` that draws, or None where nothing is drawn.
 
     The bar goes to stderr and only if that is a terminal. It appears after a moment: short work
     shows nothing and does not pay for loading ``rich``.
@@ -25,7 +28,7 @@ def progress_bar(label: str, *, wanted: bool = True) -> Iterator[Callback | None
     if not wanted or not _is_terminal():
         yield None
         return
-    bar = _Bar(label)
+    bar = _Bar(label, unit)
     try:
         yield bar.update
     finally:
@@ -37,8 +40,9 @@ def _is_terminal() -> bool:
 
 
 class _Bar:
-    def __init__(self, label: str) -> None:
+    def __init__(self, label: str, unit: Unit) -> None:
         self._label = label
+        self._unit = unit
         self._next = time.monotonic() + SHOW_AFTER_SECONDS
         self._display: Any = None
         self._task: Any = None
@@ -62,16 +66,17 @@ class _Bar:
             BarColumn,
             DownloadColumn,
             Progress,
+            TaskProgressColumn,
             TextColumn,
             TimeRemainingColumn,
             TransferSpeedColumn,
         )
 
+        in_bytes = (DownloadColumn(binary_units=True), TransferSpeedColumn())
         self._display = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
-            DownloadColumn(binary_units=True),
-            TransferSpeedColumn(),
+            *(in_bytes if self._unit == "bytes" else (TaskProgressColumn(),)),
             TimeRemainingColumn(),
             console=Console(stderr=True),
             transient=True,
