@@ -272,6 +272,16 @@ def test_a_scan_that_loses_its_way_says_so(tmp_path: Path) -> None:
     assert [(entry.name, entry.inside) for entry in report.tensors] == [("a", True), ("b", False)]
 
 
+def test_a_long_scan_takes_one_pass(tmp_path: Path) -> None:
+    endless = pack('{"' + "a" * 4_000_000)
+    path = tmp_path / "m.safetensors"
+    path.write_bytes(endless)
+    assert lis_scope(path).status == FORMAT
+    value = "1," * 1_000_000 + '"x' + "y" * 1_000_000 + '"'
+    text = '{"__metadata__": [' + value + "], " + fields()[1:]
+    assert lis_scope(write(path, text, P)).status == OK
+
+
 # Cases of the format detection, which looks at suffixes first and at content second.
 
 

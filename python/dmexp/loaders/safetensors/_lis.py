@@ -25,7 +25,9 @@ LIS_WIDTH_BYTES = {"F32": 4, "F16": 2, "BF16": 2, "I32": 4, "U32": 4}
 OK = "OK"
 
 _SPACE = re.compile(rb"[ \n\r\t]*")
-_STRING = re.compile(rb'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+# Possessive, so that a string without an end costs one pass.
+_STRING = re.compile(rb'"((?:[^"\\]++|\\.)*+)"', re.DOTALL)
+_PLAIN = re.compile(rb'[^"{}\[\],]+')
 _DIGITS = re.compile(rb"[0-9]+")
 _PICKLE_SUFFIXES = (".pt", ".pth", ".bin")
 
@@ -333,6 +335,10 @@ class _Scan:
         depth = 0
         self._peek()
         while self.position < len(self.data):
+            plain = _PLAIN.match(self.data, self.position)
+            if plain is not None:
+                self.position = plain.end()
+                continue
             character = self.data[self.position : self.position + 1]
             if character == b'"':
                 self._string()
