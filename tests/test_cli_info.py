@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import dmexp
-from cli_util import GOOD, TINY, dmexp_call, dmexp_process
+from cli_util import CORPUS, GOOD, TINY, dmexp_call, dmexp_process
 from dmexp.cli import main
 
 CONFIG = 'text = "a\\u001b[2Jb"\nname = "Größe 日本"\n'
@@ -154,3 +154,37 @@ def test_info_starts_without_what_it_does_not_need() -> None:
     status, loaded = done.stderr.strip().split(" ", 1)
     assert status == "0"
     assert loaded == "[]"
+
+
+def test_a_gguf_file_is_shown_from_its_header(capsys: pytest.CaptureFixture[str]) -> None:
+    path = CORPUS / "gguf" / "llama-gqa" / "llama-gqa.q8_0.gguf"
+    done = dmexp_call(capsys, "info", "--tensors", path)
+    assert (done.status, done.err) == (0, "")
+    assert "\narchitecture: llama\n" in done.out
+    assert "\nfile type: Q8_0 (quantized)\n" in done.out
+    assert "\ncontracts: declared\n" in done.out
+    assert "  llama.attention.head_count_kv = 2\n" in done.out
+    row = next(line for line in done.out.splitlines() if line.startswith("blk.0.attn_q.weight "))
+    assert "Q8_0" in row
+    assert "model.layers.0.self_attn.q_proj.weight" in row
+    assert done.out.endswith(f"dmexp export {path}\n")
+
+
+def test_a_gguf_header_alone_is_enough(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = CORPUS / "gguf" / "qwen3" / "qwen3.f32.gguf"
+    expected = json.loads(dmexp_call(capsys, "info", "--json", whole).out)
+    path = tmp_path / "head.gguf"
+    path.write_bytes(whole.read_bytes()[: expected["data_offset"]])
+    found = json.loads(dmexp_call(capsys, "info", "--json", path).out)
+    assert found["tensors"] == expected["tensors"]
+    assert found["num_tensors"] == 24
+
+
+def test_a_long_value_is_cut_short_but_not_in_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "m.dmexp"
+    dmexp.save_file({"w": np.ones(1, "f4")}, path, metadata={"text": "x" * 500})
+    assert f"text = {'x' * 200}... (500 characters" in dmexp_call(capsys, "info", path).out
+    document = json.loads(dmexp_call(capsys, "info", "--json", path).out)
+    assert document["metadata"]["text"] == "x" * 500

@@ -101,6 +101,18 @@ def _plain(value: Any) -> Any:
     return item() if item is not None else str(value)
 
 
+LONGEST_VALUE = 200
+"""Characters of one value that are printed; a tokenizer in the metadata would fill the screen."""
+
+
+def shortened(value: Any) -> str:
+    """One value of a config or of metadata, printable and not too long."""
+    text = value if isinstance(value, str) else repr(value)
+    if len(text) <= LONGEST_VALUE:
+        return printable(text)
+    return f"{printable(text[:LONGEST_VALUE])}... ({len(text):,} characters, whole with --json)"
+
+
 def bytes_text(count: int) -> str:
     """``1.25 MiB (1,310,720 bytes)``; plain bytes below 1 KiB."""
     size, unit = float(count), "bytes"

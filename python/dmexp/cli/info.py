@@ -6,10 +6,12 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .._kinds import Kind
+from ..errors import UnsupportedFormatError
 from . import _arguments as arguments
 from ._range import range_note
 from ._shapes import shapes_dict, shapes_line
-from ._text import bytes_text, print_json, printable, printable_block, table
+from ._text import bytes_text, print_json, printable, printable_block, shortened, table
 
 if TYPE_CHECKING:
     from .._inspect import Info
@@ -17,7 +19,8 @@ if TYPE_CHECKING:
 _DESCRIPTION = """\
 Show what FILE says of itself: dtype, source, sizes, magnitudes, config and metadata, and whether
 its config describes its tensors. The header and its arithmetic are always checked; the payload's
-checksum is verified too unless --no-verify is given. `dmexp verify` checks everything."""
+checksum and the header's claims about it too, unless --no-verify is given. Of a GGUF file the
+header is shown, and what an export would make of each tensor."""
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -28,7 +31,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         description=_DESCRIPTION,
         allow_abbrev=False,
     )
-    parser.add_argument("file", metavar="FILE", type=Path, help="a .dmexp file")
+    parser.add_argument("file", metavar="FILE", type=Path, help="a .dmexp or GGUF file")
     parser.add_argument(
         "--tensors", "-t", action="store_true", help="list every tensor with its byte range"
     )
@@ -42,11 +45,25 @@ def run(args: argparse.Namespace) -> int:
     """Print what the header says."""
     from .._inspect import info
 
-    result = info(args.file, verify=not args.no_verify)
+    try:
+        result = info(args.file, verify=not args.no_verify)
+    except UnsupportedFormatError as error:
+        if error.facts.get("kind") != Kind.GGUF.value:
+            raise
+        return _gguf(args)
     if args.json:
         print_json(as_dict(result))
     else:
         print(as_text(result, tensors=args.tensors))
+    return 0
+
+
+def _gguf(args: argparse.Namespace) -> int:
+    from ..loaders.gguf import gguf_info
+    from ._gguf import as_text
+
+    found = gguf_info(args.file)
+    print_json(found) if args.json else print(as_text(found, tensors=args.tensors))
     return 0
 
 
@@ -138,14 +155,5 @@ def _block(title: str, text: str) -> list[str]:
     return [f"{title}:", *(f"  {line}".rstrip() for line in lines)]
 
 
-_LONGEST_VALUE = 200  # characters; a tokenizer in the metadata would fill the screen
-
-
 def _metadata_text(metadata: dict[str, Any]) -> str:
-    lines = []
-    for key, value in metadata.items():
-        text = value if isinstance(value, str) else repr(value)
-        if len(text) > _LONGEST_VALUE:
-            text = f"{text[:_LONGEST_VALUE]}… ({len(text):,} characters, whole with --json)"
-        lines.append(f"{printable(key)} = {printable(text)}")
-    return "\n".join(lines)
+    return "\n".join(f"{printable(key)} = {shortened(value)}" for key, value in metadata.items())
