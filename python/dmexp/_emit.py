@@ -47,6 +47,8 @@ class HeaderFacts:
     metadata: str
     """The ``[metadata]`` table as text, empty where there is none; see `metadata_text`."""
     compat: bool
+    extra: tuple[str, str] = ("", "")
+    """Keys that are not ours, as text: plain ones for the top, tables for the end."""
 
 
 class Totals(NamedTuple):
@@ -224,6 +226,8 @@ def _top(
     if not facts.compat:
         lines += [f"subnormal = {subnormal}", f'writer = "{writer_name()}"']
     lines.append(f"config = {string_text(facts.config)}")
+    if facts.extra[0]:
+        lines.append(facts.extra[0])
     if not num_tensors:
         lines.append("tensors = []")
     return "\n".join(lines) + "\n"
@@ -243,4 +247,6 @@ def _table(facts: HeaderFacts, tensors: Sequence[TensorLine]) -> str:
 
 
 def _below(facts: HeaderFacts) -> str:
-    return "" if facts.compat or not facts.metadata else f"\n{facts.metadata}"
+    if facts.compat:
+        return ""
+    return "".join(f"\n{text}" for text in (facts.metadata, facts.extra[1]) if text)

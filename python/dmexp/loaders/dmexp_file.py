@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from dmexp._header import Header
 from dmexp.errors import InvalidArgumentError
 
 from ._source import NO_OPTIONS, SourceInfo, SourceOptions, TensorEntry
@@ -35,11 +36,13 @@ class DmexpSource:
     """
 
     info: SourceInfo
+    header: Header
 
     def __init__(self, path: str | os.PathLike[str], options: SourceOptions = NO_OPTIONS) -> None:
         from dmexp._reader import safe_open
 
         self._file = safe_open(path)
+        self.header = self._file.header
         try:
             self._describe(os.fspath(path), options)
         except BaseException:

@@ -6,6 +6,7 @@ bytes. One shard is open at a time.
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from types import TracebackType
@@ -32,6 +33,9 @@ from .safetensors import SafetensorsFile
 from .tied import Place
 
 SINGLE_NAME = "model.safetensors"
+RECORD_NAME = "dmexp.json"
+LARGEST_RECORD_BYTES = 256 * 1024 * 1024
+_MEASURED_ANEW = frozenset({"tied", "mixed_dtypes", "tokenizer"})
 _WEIGHT_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack", ".onnx")
 
 
@@ -58,6 +62,7 @@ class HuggingFaceDirectory:
         self._read_headers(shards, weight_map)
         self.info.config, self.info.config_origin = config.text, str(config.path)
         self.info.notices += config.notices
+        self._take_record()
         metadata, notices = check_checkpoint(
             self.entries(),
             config.values,
@@ -224,6 +229,25 @@ class HuggingFaceDirectory:
         if extra:
             shown = ", ".join(extra[:10]) + (f" and {len(extra) - 10} more" if extra[10:] else "")
             self.info.notices.append(f"also there, and ignored: {shown}.")
+
+    def _take_record(self) -> None:
+        """Take up what `dmexp convert` could not put into the usual files."""
+        path = self._directory / RECORD_NAME
+        if not path.is_file():
+            return
+        try:
+            if path.stat().st_size > LARGEST_RECORD_BYTES:
+                raise ValueError(f"more than {LARGEST_RECORD_BYTES} bytes")
+            record = json.loads(path.read_bytes())
+            metadata, step = record["metadata"], record["step"]
+            if not isinstance(metadata, dict) or type(step) is not int or step < 0:
+                raise ValueError("not as dmexp convert writes it")
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            self.info.notices.append(f"{RECORD_NAME} is ignored: {error}.")
+            return
+        self.info.step = step
+        # The weights have one dtype now, and whether a head is tied is looked at anew.
+        self.info.metadata |= {k: v for k, v in metadata.items() if k not in _MEASURED_ANEW}
 
     def _take_tokenizer(self) -> None:
         from .gguf.tokenizer import tokenizer_from_directory
