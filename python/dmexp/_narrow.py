@@ -262,7 +262,8 @@ def _check_out(out: Any, shape: tuple[int, ...], name: str) -> None:
 
 def _overflow_error(array: Array, result: Array, stats: NarrowStats) -> ValueOverflowError:
     """The error for the first finite value that became infinite."""
-    new = np.isinf(result) & np.isfinite(array)
+    with np.errstate(invalid="ignore"):  # a signalling NaN among the values would warn
+        new = np.isinf(result) & np.isfinite(array)
     index = tuple(int(axis) for axis in np.unravel_index(int(np.argmax(new)), new.shape))
     value = float(array[index])
     name = {np.dtype(ml_dtypes.bfloat16): "bf16", np.dtype("f2"): "f16"}.get(result.dtype, "f32")
