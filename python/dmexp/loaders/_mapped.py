@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 import threading
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dmexp._native import FileBytes
 from dmexp.errors import InvalidArgumentError, TruncatedError
 
 # Below this, giving pages back costs more than they weigh.
@@ -42,16 +42,12 @@ class MappedFile:
         self._descriptor = os.open(
             self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
         )
-        self._map: mmap.mmap | None = None
         self._lock = threading.Lock()
         self._open = True
         self._last = (0, 0)
         self.length_bytes = os.fstat(self._descriptor).st_size
-        try:
-            self._map = mmap.mmap(self._descriptor, self.length_bytes, access=mmap.ACCESS_READ)
-        except (OSError, ValueError):
-            # Empty files and some network mounts cannot be mapped.
-            self._map = None
+        # Empty files and some network mounts cannot be mapped.
+        self._map = FileBytes.map(self.path)
 
     def bytes_at(self, offset: int, count: int) -> bytes:
         """A copy of ``count`` bytes, or fewer where the file ends before."""
@@ -79,9 +75,9 @@ class MappedFile:
         """A read-only array over the file, at whatever alignment ``offset`` (bytes) has.
 
         The array keeps the mapping alive and works after `close`. Where the file could not be
-        mapped it is a copy. The file's length is looked at first; a file that another process
-        shortens *between* that look and the use of the array ends the process with SIGBUS, as
-        with any mapping.
+        mapped it is a copy. The file's length is looked at first; where another process shortens
+        it *between* that look and the use of the array, the lost part reads as zeros and
+        `TruncatedError` is raised in the main thread right after.
 
         Parameters
         ----------
@@ -137,11 +133,5 @@ class MappedFile:
         does not count all of it as this process's memory. An array still in use reads its pages
         again."""
         offset, length = self._last
-        if (
-            self._map is None
-            or length < _WORTH_RELEASING_BYTES
-            or not hasattr(mmap, "MADV_DONTNEED")
-        ):
-            return
-        first = -(-offset // mmap.PAGESIZE) * mmap.PAGESIZE
-        self._map.madvise(mmap.MADV_DONTNEED, first, offset + length - first)
+        if self._map is not None and length >= _WORTH_RELEASING_BYTES:
+            self._map.give_back(offset, length)

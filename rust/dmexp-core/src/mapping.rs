@@ -30,24 +30,42 @@ enum Bytes {
 }
 
 impl Mapping {
+    /// Map `path`; `None` where it is empty or cannot be mapped.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the system says when the file cannot be opened or measured.
+    pub fn map(path: &Path) -> io::Result<Option<Self>> {
+        let file = File::open(path)?;
+        let about = file.metadata()?;
+        Ok(Self::of(file, about.is_file() && about.len() > 0).ok())
+    }
+
+    /// Map a file, or give it back.
+    fn of(file: File, worth_it: bool) -> Result<Self, File> {
+        if !worth_it {
+            return Err(file);
+        }
+        // SAFETY: the mapping is read-only and private to this object. Other processes may write
+        // to the file: readers then see other bytes, which every check tolerates, and pages that
+        // vanish are replaced by the SIGBUS guard below.
+        let Ok(map) = (unsafe { Mmap::map(&file) }) else { return Err(file) };
+        let guard = sigbus::Guard::new(map.as_ptr() as usize, map.len());
+        Ok(Self { bytes: Bytes::Mapped(map), file: Some(file), guard })
+    }
+
     /// Map `path`; read it into memory where it cannot be mapped (pipes, some network mounts).
     ///
     /// # Errors
     ///
     /// Whatever the system says when the file cannot be opened, measured or read.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let mut file = File::open(path)?;
+        let file = File::open(path)?;
         let about = file.metadata()?;
-        if about.is_file()
-            && about.len() > 0
-            // SAFETY: the mapping is read-only and private to this object. Other processes may
-            // write to the file: readers then see other bytes, which every check above tolerates,
-            // and pages that vanish are replaced by the SIGBUS guard below.
-            && let Ok(map) = unsafe { Mmap::map(&file) }
-        {
-            let guard = sigbus::Guard::new(map.as_ptr() as usize, map.len());
-            return Ok(Self { bytes: Bytes::Mapped(map), file: Some(file), guard });
-        }
+        let mut file = match Self::of(file, about.is_file() && about.len() > 0) {
+            Ok(mapping) => return Ok(mapping),
+            Err(file) => file,
+        };
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
         Ok(Self { bytes: Bytes::Read(bytes), file: None, guard: None })

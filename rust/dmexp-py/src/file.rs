@@ -52,6 +52,12 @@ impl FileBytes {
         })
     }
 
+    /// Map the file; None where it is empty or cannot be mapped.
+    #[staticmethod]
+    fn map(py: Python<'_>, path: PathBuf) -> PyResult<Option<Self>> {
+        Ok(py.detach(|| Mapping::map(&path))?.map(|mapping| Self { mapping }))
+    }
+
     fn __len__(&self) -> usize {
         self.mapping.bytes().len()
     }

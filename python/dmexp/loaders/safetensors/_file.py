@@ -92,8 +92,9 @@ class SafetensorsFile:
 
         The array keeps the mapping alive and works after `close`. Where the file could not be
         mapped it is a copy. The file's length is looked at before each read; a file that another
-        process shortens *between* that look and the use of the array ends the process with
-        SIGBUS, as with any mapping. Replace files by renaming, not by writing into them.
+        process shortens *between* that look and the use of the array reads as zeros there, and
+        `TruncatedError` is raised in the main thread right after. Replace files by renaming, not
+        by writing into them.
 
         Raises
         ------
