@@ -107,7 +107,8 @@ class MappedFile:
             return np.frombuffer(data, dtype).reshape(dims)
         self._give_back()
         self._last = (offset, length)
-        return np.frombuffer(self._map, dtype, count, offset).reshape(dims)
+        buffer: Any = self._map
+        return np.frombuffer(buffer, dtype, count, offset).reshape(dims)
 
     def close(self) -> None:
         """Close the file. Arrays over it stay valid."""
