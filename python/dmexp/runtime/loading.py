@@ -71,6 +71,12 @@ def open_model(
         The file cannot be read.
     """
     path = Path(path)
+    header, config, model = read_model(path, low_memory=low_memory)
+    return Loaded(path, header, model, find_tokenizer(path, header.metadata, config, tokenizer))
+
+
+def read_model(path: Path, *, low_memory: bool = False) -> tuple[Header, ModelConfig, Model]:
+    """The part of `open_model` that is not about text."""
     if path.is_dir():
         raise directory_refusal(path)
     with safe_open(path, verify=False) as file:
@@ -83,10 +89,9 @@ def open_model(
                 tensors: Mapping[str, Any] = dict(file.items())
             else:
                 tensors = load_file(path)
-            model = build_model(config, tensors, low_memory=low_memory)
+            return header, config, build_model(config, tensors, low_memory=low_memory)
         except DmexpError as error:
             raise error.with_path(str(path)) from error.__cause__
-    return Loaded(path, header, model, find_tokenizer(path, header.metadata, config, tokenizer))
 
 
 def find_tokenizer(
@@ -96,6 +101,8 @@ def find_tokenizer(
     named: str | os.PathLike[str] | None = None,
 ) -> Tokenizer:
     """The named tokenizer, else the one in the metadata, else the one beside ``path``, else bytes.
+
+    Beside a directory is inside it.
 
     Raises
     ------
@@ -109,7 +116,7 @@ def find_tokenizer(
     table = metadata.get("tokenizer")
     if isinstance(table, Mapping):
         return from_metadata(table)
-    beside = path.with_name("tokenizer.json")
+    beside = (path if path.is_dir() else path.parent) / "tokenizer.json"
     if beside.is_file():
         return from_path(beside)
     if config.vocab_size == BYTE_VOCABULARY:
