@@ -12,15 +12,32 @@ use crate::errors;
 use crate::memory::{DETACH_BYTES, with_bytes};
 
 /// An integer of any size and sign, reduced to 32 bits as `zlib` does it.
-fn low_32_bits(value: &Bound<'_, PyAny>) -> PyResult<u32> {
-    // SAFETY: `value` is alive and the thread attached.
-    let low = unsafe { ffi::PyLong_AsUnsignedLongLongMask(value.as_ptr()) };
-    if low == u64::MAX
-        && let Some(error) = PyErr::take(value.py())
-    {
-        return Err(error);
+pub struct Low32(u32);
+
+impl<'py> FromPyObject<'_, 'py> for Low32 {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        // SAFETY: `value` is alive and the thread attached.
+        let low = unsafe { ffi::PyLong_AsUnsignedLongLongMask(value.as_ptr()) };
+        if low == u64::MAX
+            && let Some(error) = PyErr::take(value.py())
+        {
+            return Err(error);
+        }
+        Ok(Self(low as u32))
     }
-    Ok(low as u32)
+}
+
+/// An argument that may be left out, but not be None.
+struct Given<'py>(Option<Bound<'py, PyAny>>);
+
+impl<'py> FromPyObject<'_, 'py> for Given<'py> {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        Ok(Self(Some(value.to_owned())))
+    }
 }
 
 /// The checksum of `data` after bytes whose checksum is `value`.
@@ -68,10 +85,9 @@ fn resume(data: &Bound<'_, PyAny>, value: u32) -> PyResult<u32> {
 /// >>> crc32(b"6789", crc32(b"12345")) == crc32(b"123456789")
 /// True
 #[pyfunction]
-#[pyo3(signature = (data, value = None, /), text_signature = "(data, value=0, /)")]
-pub fn crc32(data: &Bound<'_, PyAny>, value: Option<&Bound<'_, PyAny>>) -> PyResult<u32> {
-    let value = value.map_or(Ok(0), low_32_bits)?;
-    resume(data, value)
+#[pyo3(signature = (data, value = Low32(0), /), text_signature = "(data, value=0, /)")]
+pub fn crc32(data: &Bound<'_, PyAny>, value: Low32) -> PyResult<u32> {
+    resume(data, value.0)
 }
 
 /// Compute the checksum of two runs of bytes from the checksum of each.
@@ -100,28 +116,18 @@ pub fn crc32(data: &Bound<'_, PyAny>, value: Option<&Bound<'_, PyAny>>) -> PyRes
 /// True
 #[pyfunction]
 #[pyo3(signature = (a, b, len_b, /))]
-pub fn crc32_combine(
-    a: &Bound<'_, PyAny>,
-    b: &Bound<'_, PyAny>,
-    len_b: &Bound<'_, PyAny>,
-) -> PyResult<u32> {
-    let (first, second) = (low_32_bits(a)?, low_32_bits(b)?);
+pub fn crc32_combine(a: Low32, b: Low32, len_b: &Bound<'_, PyAny>) -> PyResult<u32> {
     let Ok(len) = len_b.extract::<u64>() else {
         // Something that is no integer raises its own TypeError.
-        low_32_bits(len_b)?;
+        len_b.extract::<Low32>()?;
         let facts = PyDict::new(len_b.py());
         facts.set_item("argument", "len_b")?;
         let message = format!(
             "len_b is {len_b}, expected the length in bytes of the second run: 0 or more, below 2**64."
         );
-        return Err(errors::error(
-            len_b.py(),
-            "InvalidArgumentError",
-            &message,
-            &facts,
-        ));
+        return Err(errors::error(len_b.py(), "InvalidArgumentError", &message, &facts));
     };
-    Ok(kernel::combine(first, second, len))
+    Ok(kernel::combine(a.0, b.0, len))
 }
 
 /// A CRC-32 that grows piece by piece, used like a ``hashlib`` object.
@@ -148,19 +154,16 @@ pub struct Crc32(Mutex<u32>);
 
 impl Crc32 {
     fn get(&self, py: Python<'_>) -> u32 {
-        *self
-            .0
-            .lock_py_attached(py)
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+        *self.0.lock_py_attached(py).unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
 #[pymethods]
 impl Crc32 {
     #[new]
-    #[pyo3(signature = (data = None, /), text_signature = "(data=b'', /)")]
-    fn new(data: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
-        let value = data.map_or(Ok(0), |data| resume(data, 0))?;
+    #[pyo3(signature = (data = Given(None), /), text_signature = "(data=b'', /)")]
+    fn new(data: Given<'_>) -> PyResult<Self> {
+        let value = data.0.map_or(Ok(0), |data| resume(&data, 0))?;
         Ok(Self(Mutex::new(value)))
     }
 
