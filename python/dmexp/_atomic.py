@@ -40,15 +40,18 @@ def replacing(target: Path, *, sync: bool = True) -> Iterator[Path]:
     # Short, whatever the target is called: names have a limit of their own.
     temporary = real.with_name(f".dmexp-{secrets.token_hex(8)}.tmp")
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
-    os.close(os.open(temporary, flags, 0o666))
     try:
+        os.close(os.open(temporary, flags, 0o666))
         yield temporary
         if about is not None:
             temporary.chmod(stat.S_IMODE(about.st_mode))
         temporary.replace(real)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             temporary.unlink()
+        # Nobody knows the temporary file by its name.
+        if isinstance(error, OSError) and error.filename in (None, str(temporary)):
+            error.filename = str(target)
         raise
     if sync:
         _sync_directory(real.parent)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from typing import Any
 
+from ._dtypes import WIDTH_BYTES
 from ._header import Header
 from .errors import ChecksumError, FormatError, NonFiniteError
 
@@ -12,11 +14,14 @@ Tally = tuple[int, int, int, int, int, float, float, int | None, int, int]
 """count, flushed, subnormal, nan, inf, max_abs, min_nonzero_abs, first_bad, zeros, crc32."""
 
 
-def check_payload(header: Header, tallies: Sequence[Tally]) -> None:
-    """Everything that the payload shows: checksums, finiteness, and the header's claims."""
+def check_payload(header: Header, tallies: Sequence[Tally], data: Any) -> None:
+    """Everything that the payload shows: checksums, finiteness, and the header's claims.
+
+    ``data`` is a buffer of the whole file.
+    """
     check_sums(header, tallies)
     for place, tally in enumerate(tallies):
-        check_finite(header, place, tally)
+        check_finite(header, place, tally, data)
     check_claims(header, tallies)
 
 
@@ -75,7 +80,7 @@ def payload_damage(header: Header, computed: int) -> ChecksumError:
     )
 
 
-def check_finite(header: Header, place: int, tally: Tally) -> None:
+def check_finite(header: Header, place: int, tally: Tally, data: Any) -> None:
     """Refuse a tensor that holds a NaN or an infinity.
 
     Raises
@@ -85,18 +90,28 @@ def check_finite(header: Header, place: int, tally: Tally) -> None:
     index = tally[7]
     if index is None:
         return
-    name, dims, _, _, _ = header.index.get(place)
+    name, dims, offset, _, _ = header.index.get(place)
+    width = WIDTH_BYTES[header.dtype]
+    at = header.payload_offset + offset + index * width
+    value = _value(bytes(memoryview(data)[at : at + width]), header.dtype)
     where = _position(index, dims)
     raise NonFiniteError(
-        f"tensor {name!r}, index {list(where)}: the stored value is not finite "
+        f"tensor {name!r}, index {list(where)}: the stored value is {value} "
         f"({tally[3]} NaN and {tally[4]} infinite in this tensor). A file never holds such a "
         "value: export again from the original checkpoint.",
         tensor=name,
         index=where,
-        value=float("nan") if tally[3] else float("inf"),
+        value=value,
         dtype=header.dtype,
         suggestion=None,
     )
+
+
+def _value(raw: bytes, dtype: str) -> float:
+    if dtype == "bf16":
+        raw = b"\0\0" + raw
+    value: float = struct.unpack("<e" if dtype == "f16" else "<f", raw)[0]
+    return value
 
 
 def check_claims(header: Header, tallies: Sequence[Tally]) -> None:

@@ -15,6 +15,7 @@ import tomli
 import tomli_w
 
 from . import _native
+from ._header_toml import parse_toml
 from ._toml_text import float_text, string_text
 from .errors import InvalidArgumentError, LimitExceededError
 
@@ -74,14 +75,19 @@ def metadata_text(metadata: Mapping[str, Any] | None) -> str:
         For values that TOML has no type for (None, bytes, arrays), for integers beyond 64 bits
         and for text that is not Unicode.
     """
+    if metadata is None:
+        return ""
+    if not isinstance(metadata, Mapping):
+        raise TypeError(f"metadata is {type(metadata).__name__}; a mapping is expected")
     if not metadata:
         return ""
-    table = {"metadata": dict(metadata)}
-    _check_integers(table, "metadata")
     try:
-        text = tomli_w.dumps(table)
+        _check_integers(metadata, "metadata")
+        text = tomli_w.dumps({"metadata": dict(metadata)})
         text.encode()
         again = tomli.loads(text)
+    except InvalidArgumentError:
+        raise
     except (TypeError, ValueError, RecursionError) as cause:
         raise InvalidArgumentError(
             f"metadata cannot be written as TOML: {cause}. Known: strings, integers, floats, "
@@ -123,9 +129,13 @@ def config_text(config: str | Mapping[str, Any] | None) -> str:
     if config is None:
         return ""
     if not isinstance(config, str):
-        _check_integers(config, "config")
+        if not isinstance(config, Mapping):
+            raise TypeError(f"config is {type(config).__name__}; a str or a mapping is expected")
         try:
+            _check_integers(config, "config")
             text = tomli_w.dumps(dict(config))
+        except InvalidArgumentError:
+            raise
         except (TypeError, ValueError, RecursionError) as cause:
             raise InvalidArgumentError(
                 f"config cannot be written as TOML: {cause}. Leave out what is None.",
@@ -136,7 +146,7 @@ def config_text(config: str | Mapping[str, Any] | None) -> str:
         text = config.replace("\r\n", "\n")
     try:
         text.encode()
-        tomli.loads(text)
+        parse_toml(text)
     except (ValueError, RecursionError) as cause:
         raise InvalidArgumentError(
             f"config is not TOML: {cause}. It is the model's configuration as TOML text.",

@@ -8,56 +8,23 @@ and checked by the same native code.
 from __future__ import annotations
 
 import math
-import re
+import os
 import struct
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, Protocol
-
-import tomli
+from typing import Any
 
 from . import _native
-from ._dtypes import STORAGE_DTYPES, WIDTH_BYTES
-from ._sniff import refusal, sniff
-from .errors import (
-    ChecksumError,
-    FormatError,
-    SizeOverflowError,
-    TruncatedError,
-    UnsupportedDtypeError,
-    UnsupportedError,
-)
+from ._dtypes import WIDTH_BYTES
+from ._header_toml import VERSION, check_version, parse_header, parse_toml, toml_fault
+from ._sniff import HEAD_BYTES, refusal, sniff
+from .errors import ChecksumError, FormatError, TruncatedError, UnsupportedError
 from .families import Verdict, describe
 
 MAGIC = b"DMEXPRT"
-VERSION = 1
 PREFIX_BYTES = 24
 
 _PREFIX = struct.Struct("<8sIQI")
-_I64_MAX = 2**63 - 1
-_CRC32 = re.compile(r"[0-9a-f]{8}")
-
-# Key, types accepted, in the order in which a header has them.
-_REQUIRED: tuple[tuple[str, str], ...] = (
-    ("format", "integer"),
-    ("dtype", "string"),
-    ("source", "string"),
-    ("step", "integer"),
-    ("num_params", "integer"),
-    ("num_tensors", "integer"),
-    ("flushed", "integer"),
-    ("max_abs", "float"),
-    ("min_nonzero_abs", "float"),
-    ("config", "string"),
-    ("tensors", "array of tables"),
-)
-_OPTIONAL = {"subnormal": "integer", "writer": "string", "metadata": "table"}
-
-
-class Buffer(Protocol):
-    """Anything with a length whose bytes Python can slice through a memoryview."""
-
-    def __len__(self) -> int: ...
 
 
 class Header:
@@ -145,10 +112,10 @@ class Header:
         if not self.config:
             return {}
         try:
-            return tomli.loads(self.config)
+            return parse_toml(self.config)
         except (ValueError, RecursionError) as cause:
             raise FormatError(
-                f"the header's config is not TOML: {_toml_fault(cause, self.config)}. "
+                f"the header's config is not TOML: {toml_fault(cause, self.config)}. "
                 "It was edited by hand: get the file again, or export again.",
                 key="config",
             ) from cause
@@ -200,17 +167,42 @@ def read_header(data: Any, length: int, path: str | None) -> Header:
         "payload_bytes": payload_bytes,
         "payload_crc32": crc32,
     }
-    found = _native.scan_header(data, PREFIX_BYTES, header_bytes, payload_bytes)
-    if found is not None:
-        fields, index, metadata = found
-        if metadata is not None:
-            fields["metadata"] = _parse(metadata).get("metadata", {})
-        header = Header(fields, index, **place)
-    else:
+    header = _canonical(data, header_bytes, payload_bytes, place)
+    if header is None:
         raw = bytes(memoryview(data)[PREFIX_BYTES : PREFIX_BYTES + header_bytes])
-        header = _general(raw, payload_bytes, place)
+        fields, index, extra, tensor_extra = parse_header(raw, payload_bytes)
+        header = Header(fields, index, extra=extra, tensor_extra=tensor_extra, **place)
     _check_arithmetic(header)
     return header
+
+
+def _canonical(
+    data: Any, header_bytes: int, payload_bytes: int, place: dict[str, Any]
+) -> Header | None:
+    """Read a header in our writer's words; None for any other."""
+    found = _native.scan_header(data, PREFIX_BYTES, header_bytes, payload_bytes)
+    if found is None:
+        return None
+    fields, index, metadata = found
+    if metadata is not None:
+        try:
+            table = parse_toml(metadata)
+        except (ValueError, RecursionError):
+            # Whoever reads the whole header finds the same fault and knows its line.
+            return None
+        # The scan did not look into this text, where tables of any name can follow.
+        if table.keys() != {"metadata"} or not isinstance(table["metadata"], dict):
+            return None
+        fields["metadata"] = table["metadata"]
+    return Header(fields, index, **place)
+
+
+def file_bytes(head: bytes | bytearray) -> int:
+    """The length that a file calls for by its first bytes; 0 where it is no file of this format."""
+    if len(head) < PREFIX_BYTES or head[:8] != MAGIC + bytes([VERSION]):
+        return 0
+    _, header_bytes, payload_bytes, _ = _PREFIX.unpack_from(head)
+    return PREFIX_BYTES + int(header_bytes) + int(payload_bytes)
 
 
 def _read_prefix(data: Any, length: int, path: str | None) -> tuple[int, int, int]:
@@ -224,8 +216,10 @@ def _read_prefix(data: Any, length: int, path: str | None) -> tuple[int, int, in
     view = memoryview(data)
     magic, header_bytes, payload_bytes, crc32 = _PREFIX.unpack(view[:PREFIX_BYTES])
     if magic[:7] != MAGIC:
-        head = bytes(view[:4096])
-        raise refusal(sniff(path if path is not None else head), path, head)
+        head = bytes(view[:HEAD_BYTES])
+        # The end of a zip archive says more than its start, but a pipe cannot be opened twice.
+        again = path if path is not None and os.path.isfile(path) else head
+        raise refusal(sniff(again), path, head)
     if magic[7] != VERSION:
         raise UnsupportedError(
             f"the file has format version {magic[7]}; this reader knows version {VERSION}. "
@@ -251,159 +245,8 @@ def _read_prefix(data: Any, length: int, path: str | None) -> tuple[int, int, in
     return header_bytes, payload_bytes, crc32
 
 
-def _general(raw: bytes, payload_bytes: int, place: dict[str, Any]) -> Header:
-    """Read a header in any words that TOML allows."""
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as cause:
-        raise FormatError(
-            f"the header is not UTF-8: byte {cause.start} of it is 0x{raw[cause.start]:02x}. "
-            "The file is damaged: get it again.",
-            offset=cause.start,
-        ) from cause
-    table = _parse(text)
-    for key, kind in _REQUIRED:
-        if key not in table:
-            raise FormatError(
-                f"the header has no key '{key}'. Every key of the format is required; a key "
-                "below the first [[tensors]] belongs to that tensor. Export the model again.",
-                key=key,
-            )
-        _check_type(key, table[key], kind)
-    for key, kind in _OPTIONAL.items():
-        if key in table:
-            _check_type(key, table[key], kind)
-    if table["format"] == VERSION and table["dtype"] not in STORAGE_DTYPES:
-        raise UnsupportedDtypeError(
-            f"the header's dtype is {table['dtype']!r}. Known: 'f32', 'f16', 'bf16' "
-            "(lower case). Export the model again.",
-            dtype=table["dtype"],
-            known=list(STORAGE_DTYPES),
-        )
-    _check_version(table["format"])
-    tensors = [_tensor(nth, entry) for nth, entry in enumerate(table["tensors"])]
-    index = _native.HeaderIndex(WIDTH_BYTES[table["dtype"]], payload_bytes, tensors)
-    known = {key for key, _ in _REQUIRED} | set(_OPTIONAL)
-    extra = {key: value for key, value in table.items() if key not in known}
-    tensor_extra = {}
-    for entry in table["tensors"]:
-        more = {k: v for k, v in entry.items() if k not in ("name", "dims", "overflowed", "crc32")}
-        if more:
-            tensor_extra[entry["name"]] = more
-    return Header(table, index, extra=extra, tensor_extra=tensor_extra, **place)
-
-
-def _parse(text: str) -> dict[str, Any]:
-    try:
-        return tomli.loads(text)
-    except (ValueError, RecursionError) as cause:
-        raise FormatError(
-            f"the header is not TOML: {_toml_fault(cause, text)}. "
-            "The file is damaged or was edited by hand: get it again.",
-            line=getattr(cause, "lineno", None),
-            column=getattr(cause, "colno", None),
-        ) from cause
-
-
-def _toml_fault(cause: Exception, text: str) -> str:
-    if isinstance(cause, RecursionError):
-        return "its values are nested too deeply"
-    line = getattr(cause, "lineno", None)
-    if line is None:
-        return str(cause)
-    lines = text.split("\n")
-    found = lines[line - 1].strip()[:60] if line <= len(lines) else ""
-    return f"line {line}, column {getattr(cause, 'colno', 0)} ({found!r}): {getattr(cause, 'msg', cause)}"
-
-
-def _check_type(key: str, value: object, kind: str, tensor: str | None = None) -> None:
-    if kind == "string":
-        good = isinstance(value, str)
-    elif kind == "integer":
-        good = isinstance(value, int) and not isinstance(value, bool)
-    elif kind == "float":
-        good = isinstance(value, float) or (
-            isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _I64_MAX
-        )
-    elif kind == "table":
-        good = isinstance(value, dict)
-    else:
-        good = isinstance(value, list) and all(isinstance(entry, dict) for entry in value)
-    where = f"tensor {tensor!r}: " if tensor is not None else "the header's "
-    if not good:
-        raise FormatError(
-            f"{where}'{key}' is {str(value)[:40]!r}, expected {_article(kind)}. "
-            "Export the model again.",
-            key=key,
-            tensor=tensor,
-        )
-    if kind == "integer" and not 0 <= value <= _I64_MAX:  # type: ignore[operator]
-        raise FormatError(
-            f"{where}'{key}' is {value}, expected an integer from 0 to {_I64_MAX}. "
-            "Export the model again.",
-            key=key,
-            tensor=tensor,
-        )
-
-
-def _article(kind: str) -> str:
-    return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
-
-
-def _tensor(nth: int, entry: dict[str, Any]) -> tuple[str, list[int], int | None]:
-    for key in ("name", "dims", "overflowed"):
-        if key not in entry:
-            raise FormatError(
-                f"tensor {entry.get('name', nth)!r} has no key '{key}'. Export the model again.",
-                key=key,
-                tensor=entry.get("name"),
-            )
-    name, dims, crc32 = entry["name"], entry["dims"], entry.get("crc32")
-    if not isinstance(name, str):
-        raise FormatError(f"the 'name' of tensor {nth} is {name!r}, expected a string.", key="name")
-    if not isinstance(dims, list):
-        raise FormatError(
-            f"tensor {name!r}: 'dims' is {dims!r}, expected an array of integers.",
-            key="dims",
-            tensor=name,
-        )
-    for dim in dims:
-        if isinstance(dim, int) and not isinstance(dim, bool) and dim > _I64_MAX:
-            raise SizeOverflowError(
-                f"tensor {name!r}: its dims {dims} are beyond 64 bits.", tensor=name, dims=dims
-            )
-        _check_type("dims", dim, "integer", name)
-    _check_type("overflowed", entry["overflowed"], "integer", name)
-    if entry["overflowed"] != 0:
-        raise FormatError(
-            f"tensor {name!r}: 'overflowed' is {entry['overflowed']}, expected 0: an export never "
-            "holds a value that overflowed. Export the model again.",
-            key="overflowed",
-            tensor=name,
-        )
-    if crc32 is None:
-        return name, dims, None
-    if not isinstance(crc32, str) or not _CRC32.fullmatch(crc32):
-        raise FormatError(
-            f"tensor {name!r}: 'crc32' is {crc32!r}, expected 8 lower-case hex digits.",
-            key="crc32",
-            tensor=name,
-        )
-    return name, dims, int(crc32, 16)
-
-
-def _check_version(version: int) -> None:
-    if version != VERSION:
-        raise UnsupportedError(
-            f"the header says format = {version}, the prefix says version {VERSION}. "
-            "This reader knows version 1: update dmexp, or export the model again.",
-            found=version,
-            expected=VERSION,
-        )
-
-
 def _check_arithmetic(header: Header) -> None:
-    _check_version(header.format)
+    check_version(header.format)
     width = WIDTH_BYTES[header.dtype]
     _check_claim("num_tensors", header.num_tensors, len(header.index), "tensors are listed")
     if header.num_params * width != header.payload_bytes:

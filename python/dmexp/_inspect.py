@@ -118,7 +118,7 @@ def info(path: Path, *, verify: bool = True, threads: int | None = None) -> Info
     with opened.named():
         header.shapes.require()
         if verify:
-            check_payload(header, opened.scan(resolve(threads)))
+            check_payload(header, opened.scan(resolve(threads)), opened.data)
     tensors = []
     for place in range(len(header.index)):
         name, dims, offset, nbytes, crc32 = header.index.get(place)
@@ -184,7 +184,7 @@ def verify(path: Path, *, threads: int | None = None) -> VerifyReport:
     with opened.named():
         shapes = header.shapes
         shapes.require()
-        check_payload(header, opened.scan(resolve(threads)))
+        check_payload(header, opened.scan(resolve(threads)), opened.data)
     checks = ["prefix", "length", "header", "tensor table", "payload checksum"]
     if len(header.index) and header.index.all_have_crc32():
         checks.append("tensor checksums")

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from . import _native
 from ._check import Tally
-from ._header import read_header
+from ._header import file_bytes, read_header
+from ._sniff import HEAD_BYTES
 from .errors import DmexpError, TruncatedError
 
 Request = tuple[int, int, Any, bool]
 """Offset in the file, bytes, where the values go (or None), whether they are widened to f32."""
+
+_PART_BYTES = 1 << 20
 
 _ROUND_BYTES = 256 << 20
 """Payload read between two looks at pending signals and at the progress callback."""
@@ -44,18 +47,21 @@ class Opened:
             self.data = memoryview(memory).cast("B")
         else:
             self.path = name_of(path)
+            mode = os.stat(self.path).st_mode
             # Opening a directory succeeds on some systems and reads nothing sensible.
-            if Path(self.path).is_dir():
+            if stat.S_ISDIR(mode):
                 raise IsADirectoryError(
                     f"{self.path} is a directory; a .dmexp file is expected. "
                     f"To make one from it: dmexp export {self.path}"
                 )
-            try:
-                self.file = self.data = _native.FileBytes(self.path)
-            except OSError:
-                # Python's own exception carries errno and the file's name.
-                open(self.path, "rb").close()
-                raise
+            if stat.S_ISREG(mode):
+                try:
+                    self.file = self.data = _native.FileBytes(self.path)
+                except OSError as error:
+                    error.filename = self.path
+                    raise
+            else:
+                self.data = memoryview(_read_stream(self.path))
         with self.named():
             self.header = read_header(self.data, len(self.data), self.path)
 
@@ -113,6 +119,24 @@ class Opened:
         entries = (header.index.get(place) for place in range(len(header.index)))
         requests = [(header.payload_offset + e[2], e[3], None, False) for e in entries]
         return self.read(requests, threads)
+
+
+def _read_stream(path: str) -> bytearray:
+    """The bytes of a pipe or a device, which may have no end: no more than its prefix calls for.
+
+    One byte beyond that shows that there are too many. Of another kind of file, the bytes that
+    tell which.
+    """
+    with open(path, "rb") as file:
+        data = bytearray(file.read(HEAD_BYTES))
+        wanted = file_bytes(data) + 1
+        while len(data) < wanted:
+            # In pieces, since memory is owed to bytes that came and not to bytes that were claimed.
+            part = file.read(min(wanted - len(data), _PART_BYTES))
+            if not part:
+                break
+            data += part
+    return data
 
 
 def _batches(requests: Sequence[Request]) -> Iterator[list[Request]]:

@@ -26,7 +26,8 @@ from ._emit import (
     padded,
     room_bytes,
 )
-from ._header import MAGIC, VERSION
+from ._header import MAGIC
+from ._header_toml import VERSION
 from .errors import InvalidArgumentError
 from .families import Verdict
 

@@ -150,7 +150,7 @@ class safe_open:
         return self.get_tensor(name)
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self.header.index.position(name) is not None
+        return isinstance(name, str) and self._position(name) is not None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.keys())
@@ -178,8 +178,15 @@ class safe_open:
             raise InvalidArgumentError("the file is closed.", argument="self")
         return self._opened
 
+    def _position(self, name: str) -> int | None:
+        try:
+            return self.header.index.position(name)
+        except UnicodeEncodeError:
+            # Half of a surrogate pair is in no file.
+            return None
+
     def _place(self, name: str) -> int:
-        place = self.header.index.position(name)
+        place = self._position(name)
         if place is None:
             close = difflib.get_close_matches(name, self.keys(), n=3)
             hint = f" Did you mean {close[0]!r}?" if close else ""
@@ -197,12 +204,12 @@ class safe_open:
         with opened.named():
             if stored is None:
                 tallies = self._scan_once(opened)
-                check_finite(header, place, tallies[place])
+                check_finite(header, place, tallies[place], opened.data)
             else:
                 tally = opened.scan_one(header.payload_offset + offset, nbytes)
                 if stored != tally[9]:
                     raise tensor_damage(header, place, tally[9])
-                check_finite(header, place, tally)
+                check_finite(header, place, tally, opened.data)
         self._checked.add(place)
 
     def _scan_once(self, opened: Opened) -> list[Tally]:
@@ -322,5 +329,5 @@ def _load(opened: Opened, dtype: str, verify: bool, threads: int | None) -> dict
     tallies = opened.read(requests, resolve(threads))
     if verify:
         with opened.named():
-            check_payload(header, tallies)
+            check_payload(header, tallies, opened.data)
     return arrays

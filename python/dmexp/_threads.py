@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+from operator import index
 from pathlib import Path
 
 from .errors import InvalidArgumentError
 
 VARIABLE = "DMEXP_NUM_THREADS"
+_LIMIT = 1024
+"""Whoever asks for more than this gets no more."""
+
 _MOST = 8
 """More than this never helped: the memory is the limit, not the cores."""
 
@@ -21,18 +25,19 @@ def resolve(threads: int | None) -> int:
         Where ``threads`` or ``DMEXP_NUM_THREADS`` is no positive integer.
     """
     if threads is not None:
-        if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+        if isinstance(threads, bool) or not hasattr(threads, "__index__") or threads < 1:
             raise InvalidArgumentError(
                 f"threads is {threads!r}, expected an integer of at least 1.", argument="threads"
             )
-        return threads
+        return min(index(threads), _LIMIT)
     said = os.environ.get(VARIABLE, "")
     if said:
-        if not said.isascii() or not said.isdigit() or int(said) < 1:
+        digits = said.lstrip("0")
+        if not said.isascii() or not said.isdigit() or not digits:
             raise InvalidArgumentError(
                 f"{VARIABLE} is {said!r}, expected an integer of at least 1.", argument=VARIABLE
             )
-        return int(said)
+        return min(int(digits[:5]), _LIMIT)
     return max(1, min(_available(), _MOST))
 
 

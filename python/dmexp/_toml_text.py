@@ -6,9 +6,12 @@ byte-identical, and ours everywhere else, so that one emitter serves both.
 
 from __future__ import annotations
 
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 
 import numpy as np
+
+_EXACT = Context(prec=800)
+"""Digits enough for any f64 to the last."""
 
 _SHORT_ESCAPES = {
     "\b": "\\b",
@@ -23,7 +26,11 @@ _SHORT_ESCAPES = {
 def float_text(value: float) -> str:
     """An f32 widened to f64, in shortest digits, with a point and never an exponent."""
     wide = float(np.float32(value))
-    text = format(Decimal(repr(wide)), "f")
+    shortest = Decimal(repr(wide))
+    # Where the value lies halfway between two texts of that length, Python prints the even one
+    # and the first writer the larger one.
+    larger = Decimal(wide).quantize(shortest, ROUND_HALF_UP, _EXACT)
+    text = format(larger if float(larger) == wide else shortest, "f")
     return text if "." in text else f"{text}.0"
 
 
