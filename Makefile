@@ -83,6 +83,7 @@ test-torch: $(NATIVE) $(TORCH)/.dmexp-torch ## the tests that need PyTorch (inst
 	PYTHONPATH=python $(TORCH_PY) -m pytest -q -m torch
 
 exhaustive: $(DEV) $(NATIVE) ## every f32 against NumPy and ml_dtypes, on every tier (minutes)
+	$(PY) tests/exhaustive.py
 	cargo test --release --quiet -p dmexp-core -- --ignored
 	$(PY) -m pytest -q -m slow
 
