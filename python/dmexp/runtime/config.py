@@ -79,6 +79,8 @@ def read_config(config: Mapping[str, Any]) -> ModelConfig:
     for key, why in _NOT_HONOURED:
         if fields.raw(key):
             fields.refuse(key, why)
+    if fields.raw("partial_rotary_factor") not in (None, 1):
+        fields.refuse("partial_rotary_factor", "the runtime turns all of a head")
     for kind in fields.texts("layer_types") or ():
         if kind not in LAYER_KINDS:
             raise UnsupportedError(
@@ -126,7 +128,7 @@ def _llama(fields: Fields, **family: Any) -> ModelConfig:
         "kv_heads": kv_heads,
         "head_dim": head_dim,
         "eps": fields.number("rms_norm_eps"),
-        "activation": _activation(fields, "hidden_act", "silu"),
+        "activation": family.pop("activation", None) or _activation(fields, "hidden_act", "silu"),
         "attention_scale": head_dim**-0.5,
         "layers": (),
         "max_positions": fields.count("max_position_embeddings"),
@@ -265,7 +267,7 @@ def _layers(
         )
     if "sliding_attention" in kinds and window is None:
         fields.refuse("sliding_window", "layer_types calls for sliding attention")
-    full = full or read_rope(fields, "full_attention", 10000.0)
+    full = full or read_rope(fields, "full_attention", fields.number("rope_theta", 1e4))
     local = local or full
     return tuple(
         LayerConfig(window, local) if kind == "sliding_attention" else LayerConfig(None, full)

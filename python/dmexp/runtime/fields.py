@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from ..errors import FormatError, LimitExceededError, UnsupportedError
@@ -100,7 +100,7 @@ class Fields:
         value = self._table.get(key)
         if value is None:
             return None
-        if not isinstance(value, Sequence) or not all(isinstance(item, str) for item in value):
+        if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
             self._mistyped(key, value, "a list of strings")
         return list(value)
 

@@ -48,7 +48,7 @@ def plot(report: DivergenceReport, path: Path) -> None:
     left.set_ylabel(f"KL from the source, nats (mean of {len(report.starts)} windows)")
     if left.lines:
         left.set_yscale("log")
-        left.legend()
+        left.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False)
     else:
         left.text(0.5, 0.5, "every export is exact", ha="center", transform=left.transAxes)
     names = [row.dtype for row in rows]

@@ -55,11 +55,11 @@ class Rope:
         return scaled
 
 
-def read_rope(fields: Fields, kind: str, theta: float | None, *, scaled: bool = True) -> Rope:
+def read_rope(fields: Fields, kind: str, theta: float, *, scaled: bool = True) -> Rope:
     """The rotary parameters for layers of ``kind`` (``"full_attention"`` …).
 
-    Reads ``rope_parameters`` (flat, or one table per kind of layer) and the older ``rope_theta``
-    with ``rope_scaling``. ``theta`` is what the older spelling says for this kind, or the family's
+    Reads ``rope_parameters`` (flat, or one table per kind of layer) or the older
+    ``rope_scaling``. ``theta`` is what the older spelling says for this kind, or the family's
     default; ``scaled=False`` leaves ``rope_scaling`` to the other kind of layer.
     """
     table = fields.table("rope_parameters")
@@ -70,8 +70,8 @@ def read_rope(fields: Fields, kind: str, theta: float | None, *, scaled: bool = 
     elif table is None and scaled:
         table = fields.table("rope_scaling")
     if table is None:
-        return Rope(_theta(fields, theta))
-    base = table.number("rope_theta") if "rope_theta" in table else _theta(fields, theta)
+        return Rope(theta)
+    base = table.number("rope_theta", theta)
     key = "rope_type" if "rope_type" in table else "type"
     scaling = table.text(key, "default")
     if scaling not in SCALINGS:
@@ -98,10 +98,6 @@ def read_rope(fields: Fields, kind: str, theta: float | None, *, scaled: bool = 
     if rope.high_freq_factor <= rope.low_freq_factor:
         table.refuse("high_freq_factor", "it has to be above low_freq_factor")
     return rope
-
-
-def _theta(fields: Fields, default: float | None) -> float:
-    return fields.number("rope_theta", default)
 
 
 class Rotary:
