@@ -39,6 +39,10 @@ def open_source(path: str | os.PathLike[str], options: SourceOptions = NO_OPTION
         The file cannot be read.
     """
     if Path(path).is_dir():
+        if _holds_gguf(Path(path)):
+            from .gguf import open_gguf
+
+            return open_gguf(path, options)
         from .huggingface import open_directory
 
         return open_directory(path, options)
@@ -67,3 +71,13 @@ def open_source(path: str | os.PathLike[str], options: SourceOptions = NO_OPTION
 
         return open_dmexp(path, options)
     raise refusal(kind, path)
+
+
+def _holds_gguf(directory: Path) -> bool:
+    """Whether a directory is one of GGUF files: parts of a split model, with no config beside."""
+    if (directory / "config.json").exists():
+        return False
+    names = [file.name for file in directory.iterdir()]
+    return any(name.endswith(".gguf") for name in names) and not any(
+        name.endswith(".safetensors") for name in names
+    )

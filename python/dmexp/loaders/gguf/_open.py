@@ -14,8 +14,10 @@ import tomli_w
 
 from dmexp.contracts import Output, Plan, plan
 from dmexp.errors import DmexpError, FormatError, TensorNotFoundError
+from dmexp.families import find
 from dmexp.loaders._source import NO_OPTIONS, SourceInfo, SourceOptions, TensorEntry
 from dmexp.loaders.hf_config import read_config
+from dmexp.loaders.tied import Place, check_tied
 
 from ._data import TensorData, check_types
 from ._header import GgufHeader, GgufTensor
@@ -76,6 +78,7 @@ class GgufSource:
         found = read_set(path, check_extent=True)
         self.header = found.header
         self._path = Path(path)
+        self._parts = found.parts
         try:
             self._tensors = {tensor.name: tensor for tensor in found.header.tensors}
             self.plan = self._planned()
@@ -219,20 +222,30 @@ class GgufSource:
         return info
 
     def _add_config(self, info: SourceInfo, options: SourceOptions) -> None:
+        values: Mapping[str, Any]
         if options.config is not None:
             config = read_config(options.config)
             info.config, info.config_origin = config.text, str(options.config)
-            info.notices += config.notices
-            return
-        header = self.header
-        values, notices = build_config(
-            header.architecture,
-            header.metadata,
-            {tensor.name: tensor.dims for tensor in header.tensors},
-            lambda name: self._data.read(self._tensors[name]),
+            values, notices = config.values, config.notices
+        else:
+            header = self.header
+            values, notices = build_config(
+                header.architecture,
+                header.metadata,
+                {tensor.name: tensor.dims for tensor in header.tensors},
+                lambda name: self._data.read(self._tensors[name]),
+            )
+            info.config, info.config_origin = tomli_w.dumps(values), "GGUF metadata"
+        tied, more = check_tied(
+            self.entries(), values, find(values), self._place, path=os.fspath(self._path)
         )
-        info.config, info.config_origin = tomli_w.dumps(values), "GGUF metadata"
-        info.notices += notices
+        info.metadata |= tied
+        info.notices += notices + more
+
+    def _place(self, name: str) -> Place:
+        """Where the bytes of a canonical tensor are, or those that it is made from."""
+        tensor = self._tensors[self._outputs[name].inputs[0]]
+        return self._parts[tensor.part], tensor.offset, tensor.offset + tensor.nbytes
 
 
 def _remarks(found: GgufSet, planned: Plan) -> list[str]:
