@@ -226,6 +226,7 @@ def test_scaling_of_positions_is_carried_over() -> None:
         "factor": 4.0,
         "original_max_position_embeddings": 32768,
         "mscale_all_dim": 0.707,
+        "mscale": 0.707,
     }
     with pytest.raises(FormatError, match=r"llama\.rope\.scaling\.type"):
         llama({"rope.scaling.type": "spiral"})

@@ -229,7 +229,10 @@ def minicpm(m: Meta) -> Values:
     if m.present("residual_scale"):
         config["scale_depth"] = round(m.number("residual_scale") * m.layers**0.5, 6)
     if m.present("logit_scale"):
-        config["dim_model_base"] = round(hidden * m.number("logit_scale"))
+        scale = m.number("logit_scale")
+        if not scale > 0:
+            raise m.wrong("logit_scale", scale, "a positive number")
+        config["dim_model_base"] = round(hidden / scale)
     return config
 
 

@@ -10,7 +10,10 @@ from ._rope import rope
 def mamba(m: Meta) -> Values:
     hidden = m.count("embedding_length")
     inner = m.count("ssm.inner_size")
-    config = named(m, "mamba", "MambaForCausalLM") | {
+    # Falcon Mamba normalises B, C and the time step as well.
+    normed = m.flag("ssm.dt_b_c_rms", False)
+    model = ("falcon_mamba", "FalconMambaForCausalLM") if normed else ("mamba", "MambaForCausalLM")
+    config = named(m, *model) | {
         "state_size": m.count("ssm.state_size"),
         "conv_kernel": m.count("ssm.conv_kernel"),
         "time_step_rank": m.count("ssm.time_step_rank"),

@@ -91,8 +91,13 @@ def _yarn(m: Meta) -> Values:
         if m.present(key):
             found.setdefault(name, m.number(key))
     if m.present("rope.scaling.yarn_log_multiplier"):
-        # The exporter keeps a tenth of it, which is what the formula multiplies the log by.
-        found["mscale_all_dim"] = shortest(10 * m.number("rope.scaling.yarn_log_multiplier"))
+        stored = m.number("rope.scaling.yarn_log_multiplier")
+        if m.architecture == "mistral3":
+            found["mscale_all_dim"] = stored
+        else:
+            # Elsewhere the exporter keeps a tenth of it, the factor of the formula's logarithm,
+            # and readers take the other of the two scales to be the same.
+            found["mscale_all_dim"] = found["mscale"] = shortest(10 * stored)
     return found
 
 
