@@ -50,7 +50,7 @@ def replacing(target: Path, *, sync: bool = True) -> Iterator[Path]:
         with contextlib.suppress(OSError):
             temporary.unlink()
         # Nobody knows the temporary file by its name.
-        if isinstance(error, OSError) and error.filename in (None, str(temporary)):
+        if isinstance(error, OSError) and error.filename == str(temporary):
             error.filename = str(target)
         raise
     if sync:

@@ -7,6 +7,7 @@ iterable), the payload is written behind a guess and moved once at the end.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ from ._emit import (
 )
 from ._header import MAGIC
 from ._header_toml import VERSION
-from .errors import InvalidArgumentError
+from .errors import InvalidArgumentError, TruncatedError
 from .families import Verdict
 
 Progress = Callable[[int, int | None], object]
@@ -39,6 +40,9 @@ _BATCH_BYTES = 32 << 20
 
 _LARGE_BYTES = 1 << 20
 _GUESSED_ROOM_BYTES = 1 << 16
+
+_MOST_VALUES = (2**63 - 1) // 4
+"""A reader refuses a tensor that it could not widen to float32."""
 
 _PREFIX = struct.Struct("<8sIQI")
 
@@ -209,12 +213,18 @@ def _write(
     writer: _native.PayloadWriter, job: Job, shapes: Verdict | None, room: int, path: str
 ) -> Report:
     facts = job.facts
+    lost = _native.pages_lost()
     if job.known is not None:
         writer.reserve(room + _count(job.known) * WIDTH_BYTES[facts.dtype])
     stream = _Stream(writer, job)
     for name, array in job.tensors:
         stream.add(name, array)
     stream.flush()
+    if _native.pages_lost() != lost:
+        raise TruncatedError(
+            "a mapped file shrank while its tensors were read, so some of their values are lost. "
+            "Copy the file before reading it, or get it again."
+        )
     tensors = stream.tensors
     if shapes is None:
         shapes = job.describe(tensors)
@@ -230,7 +240,8 @@ def _write(
     text = header_text(facts, lines, num_params, totals)
     length = len(text) if facts.compat else room_bytes(facts, tensors, num_params)
     if PREFIX_BYTES + length != room:
-        writer.move_to(PREFIX_BYTES + length)
+        while not writer.move_to(PREFIX_BYTES + length):
+            pass
     payload_bytes = num_params * WIDTH_BYTES[facts.dtype]
     crc32 = writer.crc32()
     prefix = _PREFIX.pack(MAGIC + bytes([VERSION]), length, payload_bytes, crc32)
@@ -323,8 +334,12 @@ def sum_up(reports: Sequence[TensorReport]) -> Totals:
 def _count(tensors: Iterable[Tensor]) -> int:
     total = 0
     for tensor in tensors:
-        count = 1
-        for dim in tensor.dims:
-            count *= dim
-        total += count
+        # An empty tensor too has dims that a reader has to multiply.
+        if math.prod(dim for dim in tensor.dims if dim) > _MOST_VALUES:
+            raise InvalidArgumentError(
+                f"tensor {tensor.name!r} has dims {list(tensor.dims)}, beyond 64 bits in bytes. "
+                "Leave it out.",
+                argument="tensors",
+            )
+        total += math.prod(tensor.dims)
     return total

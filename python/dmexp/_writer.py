@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ from .families import Verdict, describe
 Tensors = Mapping[str, Any] | Iterable[tuple[str, Any]]
 
 _I64_MAX = 2**63 - 1
+_SEPARATORS = (os.sep, os.altsep or os.sep)
 
 
 def save_file(
@@ -108,6 +110,12 @@ def save_file(
     """
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"path is {type(path).__name__}; str and os.PathLike are accepted")
+    # A Path forgets what these two say.
+    name = os.fspath(path)
+    if not name:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+    if name.endswith(_SEPARATORS):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
     job = _job(tensors, dtype, config, source, step, metadata, compat, threads, progress)
     return write_file(job, Path(path), sync=sync)
 
@@ -196,9 +204,7 @@ def header_facts(
     if isinstance(step, bool) or not isinstance(step, int | np.integer):
         raise TypeError(f"step is {type(step).__name__}; an int is expected")
     if not 0 <= step <= _I64_MAX:
-        raise InvalidArgumentError(
-            f"step is {step}, expected 0 to {_I64_MAX}.", argument="step"
-        )
+        raise InvalidArgumentError(f"step is {step}, expected 0 to {_I64_MAX}.", argument="step")
     return HeaderFacts(
         dtype=storage_dtype(dtype),
         source=source,

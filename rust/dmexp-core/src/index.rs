@@ -15,7 +15,7 @@ pub enum Refusal {
         position: usize,
     },
     /// A name with a control character in it.
-    #[error("the name of tensor {position}, {name:?}, has a control character in it")]
+    #[error("the name of tensor {position}, {:?}, has a control character in it", shown(name))]
     ControlCharacter {
         /// Place in the table, from 0.
         position: usize,
@@ -23,13 +23,13 @@ pub enum Refusal {
         name: String,
     },
     /// The same name twice.
-    #[error("two tensors are named '{name}'")]
+    #[error("two tensors are named '{}'", shown(name))]
     DuplicateName {
         /// The name.
         name: String,
     },
     /// More axes than NumPy can hold.
-    #[error("tensor '{name}' has {rank} dims; at most {MAX_RANK} can be read")]
+    #[error("tensor '{}' has {rank} dims; at most {MAX_RANK} can be read", shown(name))]
     Rank {
         /// The tensor.
         name: String,
@@ -37,7 +37,7 @@ pub enum Refusal {
         rank: usize,
     },
     /// The product of the dims, or a sum of sizes, is beyond 64 bits.
-    #[error("tensor '{name}': its dims {dims:?} are beyond 64 bits in bytes")]
+    #[error("tensor '{}': its dims {dims:?} are beyond 64 bits in bytes", shown(name))]
     Overflow {
         /// The tensor.
         name: String,
@@ -46,8 +46,9 @@ pub enum Refusal {
     },
     /// A tensor that ends beyond the payload.
     #[error(
-        "tensor '{name}': its dims {dims:?} need payload bytes {start} to {end}, \
-         the payload has {payload}"
+        "tensor '{}': its dims {dims:?} need payload bytes {start} to {end}, \
+         the payload has {payload}",
+        shown(name)
     )]
     BeyondPayload {
         /// The tensor.
@@ -73,6 +74,11 @@ pub enum Refusal {
 
 /// Axes of a NumPy array at most.
 pub const MAX_RANK: usize = 64;
+
+const SHOWN_LETTERS: usize = 200;
+
+/// What any array library can still widen the values to, in bytes.
+const WIDEST: u64 = 4;
 
 /// One tensor of the table.
 #[derive(Clone, Copy, Debug)]
@@ -149,10 +155,9 @@ impl Builder {
             return Err(Refusal::Rank { name: name.to_owned(), rank: dims.len() });
         }
         let start = self.covered;
-        let (nbytes, end) = self.extent(dims).ok_or_else(|| Refusal::Overflow {
-            name: name.to_owned(),
-            dims: dims.to_vec(),
-        })?;
+        let (nbytes, end) = self
+            .extent(dims)
+            .ok_or_else(|| Refusal::Overflow { name: name.to_owned(), dims: dims.to_vec() })?;
         if end > self.payload {
             return Err(Refusal::BeyondPayload {
                 name: name.to_owned(),
@@ -184,15 +189,18 @@ impl Builder {
 
     /// Bytes of a tensor of `dims`, and where it ends; `None` beyond 64 bits.
     ///
-    /// Zero dims do not excuse the others: no array library can hold such a shape. The bound is
-    /// that of i64, since offsets and lengths are signed in TOML and in NumPy.
+    /// Zero dims do not excuse the others: no array library can hold such a shape, as it is or
+    /// widened to f32. The bound is that of i64, since offsets and lengths are signed in TOML and
+    /// in NumPy.
     fn extent(&self, dims: &[u64]) -> Option<(u64, u64)> {
-        let mut full = self.width;
+        let fits = |bytes: u64| i64::try_from(bytes).is_ok();
+        let mut count = 1_u64;
         for &dim in dims.iter().filter(|&&dim| dim != 0) {
-            full = full.checked_mul(dim).filter(|&bytes| i64::try_from(bytes).is_ok())?;
+            count = count.checked_mul(dim)?;
+            count.checked_mul(WIDEST.max(self.width)).filter(|&bytes| fits(bytes))?;
         }
-        let nbytes = if dims.contains(&0) { 0 } else { full };
-        let end = self.covered.checked_add(nbytes).filter(|&end| i64::try_from(end).is_ok())?;
+        let nbytes = if dims.contains(&0) { 0 } else { count * self.width };
+        let end = self.covered.checked_add(nbytes).filter(|&end| fits(end))?;
         Some((nbytes, end))
     }
 
@@ -306,4 +314,9 @@ fn has_control(name: &str) -> bool {
     } else {
         name.chars().any(char::is_control)
     }
+}
+
+/// As much of a name as a message has room for.
+fn shown(name: &str) -> &str {
+    name.char_indices().nth(SHOWN_LETTERS).map_or(name, |(end, _)| &name[..end])
 }

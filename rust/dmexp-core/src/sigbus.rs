@@ -8,17 +8,16 @@
 //! On systems without SIGBUS (Windows refuses to shrink a mapped file) all this is empty.
 
 #[cfg(unix)]
-pub use imp::Guard;
-#[cfg(unix)]
-pub use imp::set_hook;
+pub use imp::{Guard, lost, quietly, set_hook};
 
 #[cfg(unix)]
 mod imp {
+    use std::cell::Cell;
     use std::ffi::{c_int, c_void};
     use std::mem::MaybeUninit;
     use std::ptr;
     use std::sync::OnceLock;
-    use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
     /// One guarded address range. Slots are never freed: the handler walks them without a lock.
     #[derive(Debug)]
@@ -33,6 +32,12 @@ mod imp {
     static SLOTS: AtomicPtr<Slot> = AtomicPtr::new(ptr::null_mut());
     static HOOK: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
     static PREVIOUS: OnceLock<libc::sigaction> = OnceLock::new();
+    static LOST: AtomicU64 = AtomicU64::new(0);
+
+    thread_local! {
+        // Constant and without a destructor: the handler may look at it at any time.
+        static QUIET: Cell<bool> = const { Cell::new(false) };
+    }
 
     /// Watches one mapping for as long as it lives.
     #[derive(Debug)]
@@ -70,6 +75,20 @@ mod imp {
     /// context: it may set flags, and must not allocate or lock.
     pub fn set_hook(hook: extern "C" fn()) {
         HOOK.store(hook as *mut (), Ordering::Release);
+    }
+
+    /// How often pages were lost in this process so far, of any mapping.
+    pub fn lost() -> u64 {
+        LOST.load(Ordering::Acquire)
+    }
+
+    /// Do `work` without the hook on this thread: the caller asks afterwards whether pages were
+    /// lost, by [`lost`] or [`Guard::was_hit`].
+    pub fn quietly<R>(work: impl FnOnce() -> R) -> R {
+        let before = QUIET.replace(true);
+        let result = work();
+        QUIET.set(before);
+        result
     }
 
     fn slots() -> impl Iterator<Item = &'static Slot> {
@@ -135,8 +154,9 @@ mod imp {
             let end = slot.end.load(Ordering::Relaxed);
             if start != 0 && start <= address && address < end && replace_tail(address, end) {
                 slot.hit.store(true, Ordering::Release);
+                LOST.fetch_add(1, Ordering::AcqRel);
                 let hook = HOOK.load(Ordering::Acquire);
-                if !hook.is_null() {
+                if !hook.is_null() && !QUIET.get() {
                     // SAFETY: only `set_hook` stores here, and it stores a function of this type.
                     let hook: extern "C" fn() = unsafe { std::mem::transmute(hook) };
                     hook();
@@ -213,6 +233,16 @@ mod imp_none {
 
     /// Does nothing.
     pub fn set_hook(_hook: extern "C" fn()) {}
+
+    /// Always 0.
+    pub fn lost() -> u64 {
+        0
+    }
+
+    /// Does `work`.
+    pub fn quietly<R>(work: impl FnOnce() -> R) -> R {
+        work()
+    }
 }
 #[cfg(not(unix))]
-pub use imp_none::{Guard, set_hook};
+pub use imp_none::{Guard, lost, quietly, set_hook};

@@ -11,11 +11,15 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::dtype::Dtype;
 use crate::narrow::{narrow_crc, scan_crc};
+use crate::sigbus;
 use crate::sink::Sink;
 use crate::tally::Tally;
 
 /// Bytes of output that a thread works on at a time.
 pub const BLOCK_BYTES: usize = 1 << 20;
+
+/// Blocks that are moved before the caller is asked whether to go on.
+const MOVED_AT_ONCE: u64 = 256;
 
 /// Output below which a second thread costs more than it saves.
 const THREADED_BYTES: usize = 8 << 20;
@@ -47,6 +51,7 @@ pub struct PayloadWriter {
     dtype: Dtype,
     offset: u64,
     written: u64,
+    moved_blocks: u64,
     threads: usize,
     tallies: Vec<Tally>,
     buffers: Vec<Vec<u8>>,
@@ -65,7 +70,16 @@ impl PayloadWriter {
     #[must_use]
     pub fn new(sink: Sink, dtype: Dtype, offset: u64, threads: usize) -> Self {
         let threads = threads.max(1);
-        Self { sink, dtype, offset, written: 0, threads, tallies: Vec::new(), buffers: Vec::new() }
+        Self {
+            sink,
+            dtype,
+            offset,
+            written: 0,
+            moved_blocks: 0,
+            threads,
+            tallies: Vec::new(),
+            buffers: Vec::new(),
+        }
     }
 
     /// Where the payload goes.
@@ -129,7 +143,9 @@ impl PayloadWriter {
                 others.iter_mut().map(|buffer| scope.spawn(move || job.run(buffer))).collect();
             outcome = job.run(first);
             for handle in handles {
-                let theirs = handle.join().unwrap_or_else(|_| Err(io::Error::other("a writer thread stopped")));
+                let theirs = handle
+                    .join()
+                    .unwrap_or_else(|_| Err(io::Error::other("a writer thread stopped")));
                 if outcome.is_ok() {
                     outcome = theirs;
                 }
@@ -180,35 +196,37 @@ impl PayloadWriter {
         Ok(blocks)
     }
 
-    /// Move the payload so that it starts at byte `offset`, and cut the file after it.
+    /// Move a part of the payload, so that in the end it starts at byte `offset`.
+    ///
+    /// True when all of it is there and the file is cut after it. Until then, call it again with
+    /// the same offset, and do nothing else.
     ///
     /// # Errors
     ///
     /// Whatever the system says while reading and writing.
-    pub fn move_to(&mut self, offset: u64) -> io::Result<()> {
-        let mut buffer = vec![0; BLOCK_BYTES];
-        let mut copy = |at: u64, len: usize| {
-            self.sink.read_exact_at(&mut buffer[..len], self.offset + at)?;
-            self.sink.write_all_at(&buffer[..len], offset + at)
-        };
+    pub fn move_to(&mut self, offset: u64) -> io::Result<bool> {
         let block = BLOCK_BYTES as u64;
-        let starts = (0..self.written).step_by(BLOCK_BYTES);
-        // The end of the range is at most one block away.
-        #[allow(clippy::cast_possible_truncation)]
-        let len = |at: u64| (self.written - at).min(block) as usize;
-        if offset < self.offset {
-            for at in starts {
-                copy(at, len(at))?;
-            }
-        } else if offset > self.offset {
-            // From the back, since the target overlaps what was not moved yet.
-            let count = self.written.div_ceil(block);
-            for at in (0..count).rev().map(|nth| nth * block) {
-                copy(at, len(at))?;
-            }
+        let count = if offset == self.offset { 0 } else { self.written.div_ceil(block) };
+        let end = count.min(self.moved_blocks + MOVED_AT_ONCE);
+        let mut buffer = vec![0; BLOCK_BYTES];
+        for nth in self.moved_blocks..end {
+            // Towards the end of the file from the back, since the target overlaps what was not
+            // moved yet.
+            let at = block * if offset < self.offset { nth } else { count - 1 - nth };
+            // The end of the range is at most one block away.
+            #[allow(clippy::cast_possible_truncation)]
+            let len = (self.written - at).min(block) as usize;
+            self.sink.read_exact_at(&mut buffer[..len], self.offset + at)?;
+            self.sink.write_all_at(&buffer[..len], offset + at)?;
         }
+        self.moved_blocks = end;
+        if end < count {
+            return Ok(false);
+        }
+        self.moved_blocks = 0;
         self.offset = offset;
-        self.sink.set_len(offset + self.written)
+        self.sink.set_len(offset + self.written)?;
+        Ok(true)
     }
 }
 
@@ -224,6 +242,11 @@ struct Job<'a, 'b> {
 
 impl Job<'_, '_> {
     fn run(&self, buffer: &mut Vec<u8>) -> io::Result<()> {
+        // Whoever writes mapped pages asks at the end whether any was lost.
+        sigbus::quietly(|| self.take_blocks(buffer))
+    }
+
+    fn take_blocks(&self, buffer: &mut Vec<u8>) -> io::Result<()> {
         while !self.stop.load(Ordering::Relaxed) {
             let nth = self.next.fetch_add(1, Ordering::Relaxed);
             let Some(block) = self.blocks.get(nth) else { break };
@@ -255,7 +278,10 @@ impl Job<'_, '_> {
             return Ok(tallies);
         }
         if buffer.len() < block.out_bytes {
-            buffer.resize(if block.out_bytes > BLOCK_BYTES / 16 { BLOCK_BYTES } else { BLOCK_BYTES / 16 }, 0);
+            buffer.resize(
+                if block.out_bytes > BLOCK_BYTES / 16 { BLOCK_BYTES } else { BLOCK_BYTES / 16 },
+                0,
+            );
         }
         let mut at = 0;
         for part in &block.parts {

@@ -1,6 +1,10 @@
 //! The one place where errors cross into Python. The classes are Python's: `dmexp.errors`.
 
+use std::io;
+use std::path::Path;
+
 use dmexp_core::index::Refusal;
+use pyo3::exceptions::{PyEOFError, PyMemoryError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyModule};
@@ -18,6 +22,27 @@ pub fn error(py: Python<'_>, class: &str, message: &str, facts: &Bound<'_, PyDic
             .call((message,), Some(facts))
     };
     build().map_or_else(|error| error, PyErr::from_value)
+}
+
+/// Turn an error of the system into Python's, which goes by its number.
+pub fn io(error: io::Error, path: Option<&Path>) -> PyErr {
+    let Some(number) = error.raw_os_error() else {
+        return match error.kind() {
+            io::ErrorKind::UnexpectedEof => PyEOFError::new_err(error.to_string()),
+            io::ErrorKind::OutOfMemory => PyMemoryError::new_err(()),
+            io::ErrorKind::InvalidInput => PyValueError::new_err(error.to_string()),
+            _ => error.into(),
+        };
+    };
+    let words = error.to_string();
+    // Python puts the number in front itself.
+    let words = words.rsplit_once(" (os error").map_or(&*words, |(words, _)| words).to_owned();
+    let path = path.map(|path| path.as_os_str().to_owned());
+    if cfg!(windows) {
+        PyOSError::new_err((0, words, path, number))
+    } else {
+        PyOSError::new_err((number, words, path))
+    }
 }
 
 /// Turn a refused tensor table into its exception.

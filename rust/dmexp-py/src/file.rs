@@ -16,6 +16,7 @@ use pyo3::prelude::*;
 
 use crate::buffers::{ReadBuffer, WriteBuffer};
 use crate::dtypes::stored;
+use crate::errors;
 
 /// `(count, flushed, subnormal, nan, inf, max_abs, min_nonzero_abs, first_bad, zeros, crc32)`.
 pub type TallyTuple = (u64, u64, u64, u64, u64, f32, f32, Option<u64>, u64, u32);
@@ -48,14 +49,19 @@ impl FileBytes {
     #[new]
     fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
         Ok(Self {
-            mapping: py.detach(|| Mapping::open(&path))?,
+            mapping: py
+                .detach(|| Mapping::open(&path))
+                .map_err(|error| errors::io(error, Some(&path)))?,
         })
     }
 
     /// Map the file; None where it is empty or cannot be mapped.
     #[staticmethod]
     fn map(py: Python<'_>, path: PathBuf) -> PyResult<Option<Self>> {
-        Ok(py.detach(|| Mapping::map(&path))?.map(|mapping| Self { mapping }))
+        let mapping = py
+            .detach(|| Mapping::map(&path))
+            .map_err(|error| errors::io(error, Some(&path)))?;
+        Ok(mapping.map(|mapping| Self { mapping }))
     }
 
     fn __len__(&self) -> usize {
@@ -70,7 +76,7 @@ impl FileBytes {
 
     /// The file's length now; other than `len()` where it changed since.
     fn current_len(&self) -> PyResult<u64> {
-        Ok(self.mapping.current_len()?)
+        self.mapping.current_len().map_err(|error| errors::io(error, None))
     }
 
     /// False once a page of the mapping could not be had, because the file had shrunk.
@@ -100,7 +106,9 @@ impl FileBytes {
             .ok_or_else(|| PyValueError::new_err("the range leaves the file"))?;
         let tally = py.detach(|| {
             let mut tally = Tally::default();
-            scan_crc(bytes, dtype, &mut tally.stats, &mut tally.crc).map(|()| tally)
+            // Whether a page was lost is asked below.
+            sigbus::quietly(|| scan_crc(bytes, dtype, &mut tally.stats, &mut tally.crc))
+                .map(|()| tally)
         });
         let tally = tally.map_err(|error| PyValueError::new_err(error.to_string()))?;
         if !self.mapping.is_intact() {
@@ -219,8 +227,16 @@ fn read_into(
             }),
         })
         .collect();
-    let tallies = py.detach(|| read_tensors(store, dtype, requests, threads))?;
+    let tallies = py
+        .detach(|| read_tensors(store, dtype, requests, threads))
+        .map_err(|error| errors::io(error, None))?;
     Ok(tallies.iter().map(tally_tuple).collect())
+}
+
+/// How often a page of a mapped file could not be had, in this process so far.
+#[pyfunction]
+pub fn pages_lost() -> u64 {
+    sigbus::lost()
 }
 
 /// Raise in the main thread soon, since a signal handler cannot raise.
@@ -231,7 +247,7 @@ extern "C" fn page_lost() {
         let facts = pyo3::types::PyDict::new(py);
         let message = "a mapped file shrank while its values were being read: what was read from it \
                        is not to be used. Copy the file before reading it, or get it again";
-        crate::errors::error(py, "TruncatedError", message, &facts).restore(py);
+        errors::error(py, "TruncatedError", message, &facts).restore(py);
         -1
     }
     // SAFETY: Py_AddPendingCall may be called from any thread and without being attached. A page

@@ -27,6 +27,7 @@ fn native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<writer::PayloadWriter>()?;
     m.add_function(wrap_pyfunction!(crc::crc32, m)?)?;
     m.add_function(wrap_pyfunction!(crc::crc32_combine, m)?)?;
+    m.add_function(wrap_pyfunction!(file::pages_lost, m)?)?;
     m.add_function(wrap_pyfunction!(file::read_memory, m)?)?;
     m.add_function(wrap_pyfunction!(header::header_crc32, m)?)?;
     m.add_function(wrap_pyfunction!(header::header_crc32_line, m)?)?;

@@ -12,12 +12,14 @@ use pyo3::types::PyBytes;
 
 use crate::buffers::ReadBuffer;
 use crate::dtypes;
+use crate::errors;
 use crate::file::{TallyTuple, tally_tuple};
 
 /// Writes the payload of one new file. Closed once; calls after that are ValueErrors.
 #[pyclass(frozen, module = "dmexp._native")]
 pub struct PayloadWriter {
     state: Mutex<Option<Core>>,
+    path: Option<PathBuf>,
 }
 
 impl PayloadWriter {
@@ -31,7 +33,7 @@ impl PayloadWriter {
             state.as_mut().map(work)
         })
         .ok_or_else(|| PyValueError::new_err("the writer is closed"))?
-        .map_err(Into::into)
+        .map_err(|error| errors::io(error, self.path.as_deref()))
     }
 }
 
@@ -55,9 +57,12 @@ impl PayloadWriter {
                 .open(path)
                 .map(Sink::File)
         };
-        let sink = py.detach(|| path.map_or_else(|| Ok(Sink::memory()), open))?;
+        let sink = py
+            .detach(|| path.as_ref().map_or_else(|| Ok(Sink::memory()), open))
+            .map_err(|error| errors::io(error, path.as_deref()))?;
         Ok(Self {
             state: Mutex::new(Some(Core::new(sink, dtype, offset, threads))),
+            path,
         })
     }
 
@@ -115,8 +120,9 @@ impl PayloadWriter {
         })
     }
 
-    /// Move the payload to byte `offset` and cut the file after it.
-    fn move_to(&self, py: Python<'_>, offset: u64) -> PyResult<()> {
+    /// Move a part of the payload on its way to byte `offset`. True when all of it is there and
+    /// the file is cut after it; False when there is more to do, so that Ctrl-C is not kept waiting.
+    fn move_to(&self, py: Python<'_>, offset: u64) -> PyResult<bool> {
         self.with(py, |writer| writer.move_to(offset))
     }
 
