@@ -2,7 +2,7 @@
 //! with the naive reference of the tests: for machines that have no NumPy to compare with.
 //!
 //! `cargo run --release -p dmexp-core --example exhaustive [STEP]`: with a step, one run of 65,536
-//! values in so many; without one it takes half an hour.
+//! values in so many; without one it takes some minutes.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
