@@ -62,6 +62,12 @@ class Output:
     _params: Params = field(repr=False, compare=False)
     _part: int = field(repr=False, compare=False)
 
+    @property
+    def computes(self) -> bool:
+        """Whether values change on the way, so that the result is f32 whatever is stored."""
+        step = self._step
+        return step is not None and step.kind == "value" and step.active(self._params)
+
     def build(self, arrays: Mapping[str, Array]) -> Array:
         """Check the domains of the inputs and undo the exporter's step.
 

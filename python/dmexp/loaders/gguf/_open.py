@@ -197,7 +197,7 @@ class GgufSource:
     def _dtype(self, output: Output) -> str:
         types = self._types(output)
         plain = PLAIN_DTYPES.get(next(iter(types))) if len(types) == 1 else None
-        return plain or "f32"
+        return "f32" if plain is None or output.computes else plain
 
     # --- what the source says of itself ---------------------------------------------------
 
@@ -258,10 +258,14 @@ def _remarks(found: GgufSet, planned: Plan) -> list[str]:
             f"the weights are quantized: {listed}. What is exported is what they decode to; the "
             "values that were quantized are lost"
         )
-    if any(output.status == "read" for output in planned.outputs):
+    unproven = {
+        output.transform or "rename" for output in planned.outputs if output.status == "read"
+    }
+    if unproven:
         remarks.append(
-            f"the steps of architecture {header.architecture!r} are taken from the exporter's "
-            "source; no pair of checkpoint and GGUF file has proved them"
+            f"for architecture {header.architecture!r} no pair of checkpoint and GGUF file has "
+            f"proved these steps, which are taken from the exporter's source: "
+            f"{', '.join(sorted(unproven))}"
         )
     by_reason: dict[str, list[str]] = {}
     for dropped in planned.dropped:

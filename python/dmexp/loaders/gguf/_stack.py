@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
@@ -36,6 +37,7 @@ class QuantizedStack:
         self._type = type_name
         self.shape = dims
         self.ndim = len(dims)
+        self.size = math.prod(dims)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -48,6 +50,10 @@ class QuantizedStack:
             return np.asarray(self)[index]
         one = dequantize(self._slices[at], self._type, self.shape[1:])
         return one[rest] if rest else one
+
+    def reshape(self, dims: tuple[int, ...]) -> Any:
+        """Itself, where the dims are its own."""
+        return self if tuple(dims) == self.shape else np.asarray(self).reshape(dims)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         whole = dequantize(self._slices.reshape(-1), self._type, self.shape)
