@@ -87,6 +87,7 @@ def test_every_value_type_is_read(tmp_path: Path) -> None:
     assert values[14:] == [["a", "", "ö"], []]
     assert list(header.value_types.values())[:3] == ["u8", "i8", "u16"]
     assert header.value_types["k.14"] == "array[string]"
+    assert header.value_types["k.15"] == "array[f32]"
 
 
 @pytest.mark.parametrize("path", CORPUS_FILES, ids=lambda path: path.stem)

@@ -71,7 +71,7 @@ class SkippedArray:
             cursor = Cursor(file, os.fstat(file.fileno()).st_size, self.offset)
             if self.type == "array":
                 return [
-                    listed(read_array(cursor, self.path, "a nested array"))
+                    listed(read_array(cursor, self.path, "a nested array")[1])
                     for _ in range(self.count)
                 ]
             raw = cursor.take(self.nbytes, f"an array of {self.count} {self.type} values")
@@ -88,8 +88,10 @@ def listed(value: Any) -> list[Any]:
     return value.values() if isinstance(value, SkippedArray) else list(value)
 
 
-def read_array(cursor: Cursor, path: Path, what: str, depth: int = 1) -> list[Any] | SkippedArray:
-    """Read an array value, or walk over it when it is long.
+def read_array(
+    cursor: Cursor, path: Path, what: str, depth: int = 1
+) -> tuple[str, list[Any] | SkippedArray]:
+    """Read an array value, or walk over it when it is long; also give its elements' type.
 
     Every count is compared with the bytes that are left before anything is done with it.
     """
@@ -106,27 +108,27 @@ def read_array(cursor: Cursor, path: Path, what: str, depth: int = 1) -> list[An
     offset = cursor.offset
     if kind == "array":
         _skip_nested(cursor, path, what, count, depth, start)
-        return SkippedArray(kind, count, offset, cursor.offset - offset, path)
+        return kind, SkippedArray(kind, count, offset, cursor.offset - offset, path)
     if kind == "string":
         # Each string brings its length, eight bytes, however short it is.
         cursor.require(count * 8, f"{what} ({count} strings)")
         if count <= STRING_LIST_LIMIT:
-            return [cursor.string(f"string {index} of {what}") for index in range(count)]
+            return kind, [cursor.string(f"string {index} of {what}") for index in range(count)]
         cursor.skip_strings(count, what)
-        return SkippedArray(kind, count, offset, cursor.offset - offset, path)
+        return kind, SkippedArray(kind, count, offset, cursor.offset - offset, path)
     nbytes = count * VALUE_STRUCTS[kind].size
     cursor.require(nbytes, f"{what} ({count} {kind} values)")
     if count <= LIST_LIMIT:
         raw = cursor.take(nbytes, what)
         if kind == "bool":
             _check_bools(raw, what, offset)
-        return numbers(raw, kind)
+        return kind, numbers(raw, kind)
     if kind == "bool":
         for chunk in cursor.chunks(nbytes, what):
             _check_bools(chunk, what, cursor.offset - len(chunk))
     else:
         cursor.skip(nbytes, what)
-    return SkippedArray(kind, count, offset, nbytes, path)
+    return kind, SkippedArray(kind, count, offset, nbytes, path)
 
 
 def _skip_nested(cursor: Cursor, path: Path, what: str, count: int, depth: int, start: int) -> None:

@@ -26,7 +26,7 @@ from dmexp.errors import (
     UnsupportedShapeError,
 )
 
-from ._arrays import SkippedArray, read_array
+from ._arrays import read_array
 from ._cursor import Cursor
 from ._types import TENSOR_TYPES, VALUE_STRUCTS, VALUE_TYPES, type_name
 
@@ -244,18 +244,18 @@ def _metadata(cursor: Cursor, path: Path, count: int) -> tuple[dict[str, Any], d
                 offset=start,
             )
         kind = VALUE_TYPES[type_id]
-        value = _value(cursor, path, kind, key)
-        values[key] = value
-        types[key] = kind if kind != "array" else _array_type(value)
+        if kind == "array":
+            inner, values[key] = read_array(cursor, path, f"the value of key {key!r}")
+            types[key] = f"array[{inner}]"
+        else:
+            values[key], types[key] = _scalar(cursor, kind, key), kind
     return values, types
 
 
-def _value(cursor: Cursor, path: Path, kind: str, key: str) -> Any:
+def _scalar(cursor: Cursor, kind: str, key: str) -> str | int | float | bool:
     what = f"the value of key {key!r}"
     if kind == "string":
         return cursor.string(what)
-    if kind == "array":
-        return read_array(cursor, path, what)
     start = cursor.offset
     value = cursor.scalar(VALUE_STRUCTS[kind], what)
     if kind == "bool":
@@ -268,15 +268,6 @@ def _value(cursor: Cursor, path: Path, kind: str, key: str) -> Any:
             )
         return value == 1
     return value
-
-
-def _array_type(value: Any) -> str:
-    if isinstance(value, SkippedArray):
-        return f"array[{value.type}]"
-    if not value:
-        return "array"
-    names = {bool: "bool", int: "int", float: "float", str: "string"}
-    return f"array[{names[type(value[0])]}]"
 
 
 def _check_name(name: str, what: str, offset: int) -> None:
