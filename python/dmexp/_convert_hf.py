@@ -18,6 +18,7 @@ import tomli
 
 from ._arrays import Array, non_finite
 from ._convert import ConvertReport, carried_metadata
+from ._diff import BLOCK_VALUES
 from ._emit import writer_name
 from ._hf_writer import Planned, write_checkpoint, write_text
 from ._narrow import narrow_with_stats
@@ -106,15 +107,17 @@ class _Values:
             first = int(np.flatnonzero(np.isinf(result.astype(np.float32)))[0])
             raise non_finite(name, whole, start + first, self.dtype)
         self.flushed += stats.flushed
-        before, after = block.astype(np.float64), result.astype(np.float64)
-        apart = before != after
-        if apart.any():
-            before, after = before[apart], after[apart]
-            distance = np.abs(before - after)
-            self.changed += int(distance.size)
-            self.largest = max(self.largest, float(distance.max()))
-            larger = np.maximum(np.abs(before), np.abs(after))
-            self.relative = max(self.relative, float((distance / larger).max()))
+        for at in range(0, block.size, BLOCK_VALUES):
+            part = slice(at, at + BLOCK_VALUES)
+            before, after = block[part].astype(np.float64), result[part].astype(np.float64)
+            apart = before != after
+            if apart.any():
+                before, after = before[apart], after[apart]
+                distance = np.abs(before - after)
+                self.changed += int(distance.size)
+                self.largest = max(self.largest, float(distance.max()))
+                larger = np.maximum(np.abs(before), np.abs(after))
+                self.relative = max(self.relative, float((distance / larger).max()))
         return result
 
 

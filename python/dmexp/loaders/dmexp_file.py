@@ -14,6 +14,9 @@ from dmexp.errors import InvalidArgumentError
 
 from ._source import NO_OPTIONS, SourceInfo, SourceOptions, TensorEntry
 
+# Below this, giving pages back costs more than they weigh.
+_WORTH_RELEASING_BYTES = 1 << 20
+
 
 class DmexpSource:
     """An open ``.dmexp`` file. Everything that its header says of the model is carried on.
@@ -42,6 +45,7 @@ class DmexpSource:
         from dmexp._reader import safe_open
 
         self._file = safe_open(path)
+        self._last: str | None = None
         self.header = self._file.header
         try:
             self._describe(os.fspath(path), options)
@@ -82,8 +86,25 @@ class DmexpSource:
         return [TensorEntry(entry[0], tuple(entry[1]), header.dtype) for entry in found]
 
     def read(self, name: str) -> np.ndarray[Any, np.dtype[Any]]:
-        """One tensor in the stored dtype, read-only and checked; see `dmexp.safe_open`."""
-        return self._file.get_tensor(name)
+        """One tensor in the stored dtype, read-only and checked; see `dmexp.safe_open`.
+
+        The pages of the tensor before are given back to the system first, so that a walk over a
+        large file does not count all of it as this process's memory.
+        """
+        self._give_back()
+        array = self._file.get_tensor(name)
+        self._last = name
+        return array
+
+    def _give_back(self) -> None:
+        opened = self._file._opened
+        if self._last is None or opened is None or opened.file is None:
+            return
+        place = self.header.index.position(self._last)
+        assert place is not None
+        _, _, offset, length, _ = self.header.index.get(place)
+        if length >= _WORTH_RELEASING_BYTES:
+            opened.file.give_back(offset, length)
 
     def close(self) -> None:
         """Close the file. Arrays that were read stay valid."""
