@@ -82,10 +82,15 @@ $(TORCH)/.dmexp-torch: pyproject.toml
 test-torch: $(NATIVE) $(TORCH)/.dmexp-torch ## the tests that need PyTorch (installs it: several GB)
 	PYTHONPATH=python $(TORCH_PY) -m pytest -q -m torch
 
-exhaustive: $(DEV) $(NATIVE) ## every f32 against NumPy and ml_dtypes, on every tier (minutes)
+exhaustive: $(DEV) $(NATIVE) ## every f32 against NumPy and ml_dtypes, on every tier (half an hour)
 	$(PY) tests/exhaustive.py
-	cargo test --release --quiet -p dmexp-core -- --ignored
-	$(PY) -m pytest -q -m slow
+	cargo run --release --quiet -p dmexp-core --example exhaustive
+
+FUZZ_MINUTES ?= 10
+
+fuzz: $(DEV) $(NATIVE) ## mutate files for each parser, FUZZ_MINUTES=10 for each
+	cd tests && $(abspath $(PY)) -m fuzz.fuzz_gguf --minutes $(FUZZ_MINUTES)
+	cd tests && $(abspath $(PY)) -m fuzz.fuzz_safetensors --minutes $(FUZZ_MINUTES)
 
 lint: $(DEV) $(NATIVE) ## rustfmt, clippy, ruff, mypy, and the stub against the binary
 	cargo fmt --all --check
