@@ -129,8 +129,7 @@ class GgufSource:
             built = output.build({name: self._input(name, output) for name in output.inputs})
         except DmexpError as error:
             raise error.with_path(str(self._path)) from None
-        wide = self._dtype(output) == "f32" and built.dtype != np.float32
-        return built.astype(np.float32) if wide else built
+        return _widened(built) if self._dtype(output) == "f32" else built
 
     def _input(self, external: str, output: Output) -> Any:
         tensor = self._tensors[external]
@@ -138,7 +137,7 @@ class GgufSource:
             return QuantizedStack(self._data.raw(tensor), tensor.type_name, tensor.dims)
         array = self._data.read(tensor)
         # Parts of one tensor may be stored in different types; f32 holds them all.
-        return array.astype(np.float32) if len(self._types(output)) > 1 else array
+        return _widened(array) if len(self._types(output)) > 1 else array
 
     def close(self) -> None:
         """Close the files. Arrays that were read stay valid."""
@@ -246,6 +245,12 @@ class GgufSource:
         """Where the bytes of a canonical tensor are, or those that it is made from."""
         tensor = self._tensors[self._outputs[name].inputs[0]]
         return self._parts[tensor.part], tensor.offset, tensor.offset + tensor.nbytes
+
+
+def _widened(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    # NumPy warns of a signalling NaN; who stores the values refuses it by name.
+    with np.errstate(invalid="ignore"):
+        return array.astype(np.float32, copy=False)
 
 
 def _remarks(found: GgufSet, planned: Plan) -> list[str]:
