@@ -75,8 +75,10 @@ class Domain:
 
 
 def _wide(array: Array) -> Array:
-    # ml_dtypes arrays lack some ufuncs, and every f32 is an f64.
-    return np.asarray(array, dtype=np.float64)
+    # ml_dtypes arrays lack some ufuncs, and every f32 is an f64. NumPy warns of a signalling NaN
+    # as it widens one; what a NaN means here is for the domain to say.
+    with np.errstate(invalid="ignore"):
+        return np.asarray(array, dtype=np.float64)
 
 
 def _negative(array: Array) -> NDArray[np.bool_]:
