@@ -64,9 +64,10 @@ def run(args: argparse.Namespace) -> int:
         from ..runtime.serve.engine import Engine
         from ..runtime.serve.server import address_of, bind, is_loopback, serve
     except ImportError as error:
+        package = (error.name or "starlette").partition(".")[0]
         raise MissingDependencyError(
-            f"dmexp serve needs the {error.name} package: pip install 'dmexp[serve]'.",
-            package=error.name,
+            f"dmexp serve needs the {package} package: pip install 'dmexp[serve]'.",
+            package=package,
             extra="serve",
         ) from None
 
