@@ -44,11 +44,14 @@ impl Stats {
         self.overflowed += later.overflowed;
         self.nan += later.nan;
         self.inf += later.inf;
-        self.max_abs = self.max_abs.max(later.max_abs);
-        self.min_nonzero_abs = match (self.min_nonzero_abs, later.min_nonzero_abs) {
-            (0.0, min) | (min, 0.0) => min,
+        // Magnitudes order as their bits do. Compared as floats, subnormals would be zero in threads
+        // that were switched to flush them, as some libraries do.
+        let (max, min) = (self.max_abs.to_bits(), self.min_nonzero_abs.to_bits());
+        self.max_abs = f32::from_bits(max.max(later.max_abs.to_bits()));
+        self.min_nonzero_abs = f32::from_bits(match (min, later.min_nonzero_abs.to_bits()) {
+            (0, min) | (min, 0) => min,
             (a, b) => a.min(b),
-        };
+        });
     }
 
     /// Whether every result is finite: what an export requires.
@@ -56,4 +59,15 @@ impl Stats {
     pub const fn all_finite(&self) -> bool {
         self.overflowed == 0 && self.nan == 0 && self.inf == 0
     }
+}
+
+/// An f32 as f64, whatever the thread's mode: the instruction makes a subnormal zero in some.
+#[must_use]
+pub fn to_f64(value: f32) -> f64 {
+    let (bits, place) = (value.to_bits(), f64::from_bits((1023 - 149) << 52));
+    if bits & 0x7f80_0000 != 0 {
+        return value.into();
+    }
+    let magnitude = f64::from(bits & 0x007f_ffff) * place;
+    if bits >> 31 == 1 { -magnitude } else { magnitude }
 }

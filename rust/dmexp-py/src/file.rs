@@ -9,6 +9,7 @@ use dmexp_core::mapping::Mapping;
 use dmexp_core::narrow::scan_crc;
 use dmexp_core::read::{Out, Request, Store, read_tensors};
 use dmexp_core::sigbus;
+use dmexp_core::stats::to_f64;
 use dmexp_core::tally::Tally;
 use pyo3::exceptions::{PyBufferError, PyEOFError, PyValueError};
 use pyo3::ffi;
@@ -19,7 +20,7 @@ use crate::dtypes::stored;
 use crate::errors;
 
 /// `(count, flushed, subnormal, nan, inf, max_abs, min_nonzero_abs, first_bad, zeros, crc32)`.
-pub type TallyTuple = (u64, u64, u64, u64, u64, f32, f32, Option<u64>, u64, u32);
+pub type TallyTuple = (u64, u64, u64, u64, u64, f64, f64, Option<u64>, u64, u32);
 
 /// A tally as plain Python data.
 pub fn tally_tuple(tally: &Tally) -> TallyTuple {
@@ -30,8 +31,8 @@ pub fn tally_tuple(tally: &Tally) -> TallyTuple {
         s.subnormal,
         s.nan,
         s.inf,
-        s.max_abs,
-        s.min_nonzero_abs,
+        to_f64(s.max_abs),
+        to_f64(s.min_nonzero_abs),
         s.first_bad,
         s.zeros,
         tally.crc.value(),
@@ -58,9 +59,8 @@ impl FileBytes {
     /// Map the file; None where it is empty or cannot be mapped.
     #[staticmethod]
     fn map(py: Python<'_>, path: PathBuf) -> PyResult<Option<Self>> {
-        let mapping = py
-            .detach(|| Mapping::map(&path))
-            .map_err(|error| errors::io(error, Some(&path)))?;
+        let mapping =
+            py.detach(|| Mapping::map(&path)).map_err(|error| errors::io(error, Some(&path)))?;
         Ok(mapping.map(|mapping| Self { mapping }))
     }
 
@@ -129,10 +129,7 @@ impl FileBytes {
         requests: Vec<(u64, u64, Option<Bound<'_, PyAny>>, bool)>,
         threads: usize,
     ) -> PyResult<Vec<TallyTuple>> {
-        let store = self
-            .mapping
-            .file()
-            .map_or(Store::Memory(self.mapping.bytes()), Store::File);
+        let store = self.mapping.file().map_or(Store::Memory(self.mapping.bytes()), Store::File);
         read_into(py, store, stored(dtype)?, &requests, threads)
     }
 
@@ -182,13 +179,7 @@ pub fn read_memory(
     threads: usize,
 ) -> PyResult<Vec<TallyTuple>> {
     let data = ReadBuffer::get(data)?;
-    read_into(
-        py,
-        Store::Memory(data.bytes()),
-        stored(dtype)?,
-        &requests,
-        threads,
-    )
+    read_into(py, Store::Memory(data.bytes()), stored(dtype)?, &requests, threads)
 }
 
 fn read_into(
@@ -202,12 +193,8 @@ fn read_into(
     for (_, _, out, _) in requests {
         rooms.push(out.as_ref().map(WriteBuffer::get).transpose()?);
     }
-    let mut ranges: Vec<_> = rooms
-        .iter()
-        .flatten()
-        .map(WriteBuffer::range)
-        .filter(|range| !range.is_empty())
-        .collect();
+    let mut ranges: Vec<_> =
+        rooms.iter().flatten().map(WriteBuffer::range).filter(|range| !range.is_empty()).collect();
     ranges.sort_unstable_by_key(|range| range.start);
     if ranges.windows(2).any(|pair| pair[1].start < pair[0].end) {
         return Err(PyValueError::new_err("two output buffers overlap"));
@@ -219,11 +206,7 @@ fn read_into(
             offset: *offset,
             nbytes: *nbytes,
             out: room.as_mut().map(|room| {
-                if *widen {
-                    Out::Widened(room.bytes_mut())
-                } else {
-                    Out::Stored(room.bytes_mut())
-                }
+                if *widen { Out::Widened(room.bytes_mut()) } else { Out::Stored(room.bytes_mut()) }
             }),
         })
         .collect();

@@ -3,6 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use dmexp_core::Stats;
+use dmexp_core::stats::to_f64;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
@@ -93,27 +94,19 @@ impl NarrowStats {
     }
 
     #[getter]
-    fn max_abs(&self) -> f32 {
-        self.0.max_abs
+    fn max_abs(&self) -> f64 {
+        to_f64(self.0.max_abs)
     }
 
     #[getter]
-    fn min_nonzero_abs(&self) -> f32 {
-        self.0.min_nonzero_abs
+    fn min_nonzero_abs(&self) -> f64 {
+        to_f64(self.0.min_nonzero_abs)
     }
 
     /// The attributes as a dict, in the order above.
     fn _asdict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let Stats {
-            count,
-            flushed,
-            subnormal,
-            overflowed,
-            nan,
-            inf,
-            max_abs,
-            min_nonzero_abs,
-            ..
+            count, flushed, subnormal, overflowed, nan, inf, max_abs, min_nonzero_abs, ..
         } = self.0;
         let fields = PyDict::new(py);
         fields.set_item("count", count)?;
@@ -122,8 +115,8 @@ impl NarrowStats {
         fields.set_item("overflowed", overflowed)?;
         fields.set_item("nan", nan)?;
         fields.set_item("inf", inf)?;
-        fields.set_item("max_abs", max_abs)?;
-        fields.set_item("min_nonzero_abs", min_nonzero_abs)?;
+        fields.set_item("max_abs", to_f64(max_abs))?;
+        fields.set_item("min_nonzero_abs", to_f64(min_nonzero_abs))?;
         Ok(fields)
     }
 
@@ -160,17 +153,8 @@ impl NarrowStats {
     /// are equal values.
     fn key(&self) -> ([u64; 6], [u32; 2]) {
         let stats = &self.0;
-        let counts = [
-            stats.count,
-            stats.flushed,
-            stats.subnormal,
-            stats.overflowed,
-            stats.nan,
-            stats.inf,
-        ];
-        (
-            counts,
-            [stats.max_abs.to_bits(), stats.min_nonzero_abs.to_bits()],
-        )
+        let counts =
+            [stats.count, stats.flushed, stats.subnormal, stats.overflowed, stats.nan, stats.inf];
+        (counts, [stats.max_abs.to_bits(), stats.min_nonzero_abs.to_bits()])
     }
 }
