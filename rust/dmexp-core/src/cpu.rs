@@ -104,10 +104,8 @@ fn choose(wanted: Option<&std::ffi::OsStr>) -> Result<Tier, Error> {
         return Ok(tiers_available().last().unwrap_or(Tier::Portable));
     }
     let found = wanted.to_string_lossy().into_owned();
-    let known = tiers_available()
-        .map(|tier| format!("'{}'", tier.name()))
-        .collect::<Vec<_>>()
-        .join(", ");
+    let known =
+        tiers_available().map(|tier| format!("'{}'", tier.name())).collect::<Vec<_>>().join(", ");
     match Tier::ALL.iter().find(|tier| tier.name() == found) {
         Some(tier) if tier.is_available() => Ok(*tier),
         Some(_) => Err(Error::MissingTier { found, known }),

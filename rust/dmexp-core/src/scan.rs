@@ -187,7 +187,10 @@ impl<'a> Cursor<'a> {
     /// are one letter, and (where it is more than a line) starts with a line feed.
     fn string(&mut self) -> Option<Cow<'a, str>> {
         if self.eat("\"\"\"\n") {
-            return self.until("\"\"\"", true).filter(|text| plain(text, true) && !text.contains('\\')).map(Cow::Borrowed);
+            return self
+                .until("\"\"\"", true)
+                .filter(|text| plain(text, true) && !text.contains('\\'))
+                .map(Cow::Borrowed);
         }
         if self.eat("'''\n") {
             return self.until("'''", true).filter(|text| plain(text, true)).map(Cow::Borrowed);

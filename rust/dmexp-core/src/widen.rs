@@ -53,21 +53,10 @@ pub fn widen_on(
     crc: Option<&mut Crc32>,
 ) -> Result<(), Error> {
     if src_dtype == Dtype::F64 {
-        return Err(Error::Conversion {
-            from: src_dtype,
-            to: Dtype::F32,
-        });
+        return Err(Error::Conversion { from: src_dtype, to: Dtype::F32 });
     }
     check_lengths(src, src_dtype, dst, Dtype::F32)?;
-    simd::dispatch(
-        tier,
-        Widen {
-            src,
-            src_dtype,
-            dst,
-            crc,
-        },
-    );
+    simd::dispatch(tier, Widen { src, src_dtype, dst, crc });
     Ok(())
 }
 
@@ -84,12 +73,7 @@ struct Widen<'a> {
 impl Job for Widen<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let Self {
-            src,
-            src_dtype,
-            dst,
-            crc,
-        } = self;
+        let Self { src, src_dtype, dst, crc } = self;
         let Some(crc) = crc else {
             return run(simd, src, src_dtype, dst);
         };

@@ -9,9 +9,7 @@ use dmexp_core::crc32::{combine, hash};
 /// By the definition: divide by the reflected polynomial, a bit at a time.
 fn naive(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
-            (crc >> 1) ^ ((crc & 1) * 0xedb8_8320)
-        })
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ ((crc & 1) * 0xedb8_8320))
     })
 }
 

@@ -26,26 +26,10 @@ fn check(tier: Tier, values: &[u64], from: Dtype, to: Dtype, offset: usize) {
     let mut stats = Stats::default();
     let mut crc = Crc32::new();
     let dst = &mut room[offset..end];
-    narrow_on(
-        tier,
-        &shifted[offset..],
-        from,
-        dst,
-        to,
-        &mut stats,
-        Some(&mut crc),
-    )
-    .unwrap();
-    let context = || {
-        format!(
-            "{from} to {to} on {tier:?}, {} values at +{offset}",
-            values.len()
-        )
-    };
+    narrow_on(tier, &shifted[offset..], from, dst, to, &mut stats, Some(&mut crc)).unwrap();
+    let context = || format!("{from} to {to} on {tier:?}, {} values at +{offset}", values.len());
     if room[offset..end] != expected[..] {
-        let at = (0..expected.len())
-            .find(|&i| room[offset + i] != expected[i])
-            .unwrap();
+        let at = (0..expected.len()).find(|&i| room[offset + i] != expected[i]).unwrap();
         let at = at / to.width();
         panic!(
             "{}: value {at}, {:#x}, became {:#x}, not {:#x}",
@@ -57,28 +41,12 @@ fn check(tier: Tier, values: &[u64], from: Dtype, to: Dtype, offset: usize) {
     }
     assert_eq!(stats, expected_stats, "{}", context());
     assert_eq!(crc.value(), crc32::hash(&expected), "{}", context());
-    assert!(
-        room[..offset]
-            .iter()
-            .chain(&room[end..])
-            .all(|byte| *byte == 0x5a),
-        "{}",
-        context()
-    );
+    assert!(room[..offset].iter().chain(&room[end..]).all(|byte| *byte == 0x5a), "{}", context());
 
     // Without the checksum, another loop runs.
     let mut alone = vec![0; expected.len()];
     let mut stats = Stats::default();
-    narrow_on(
-        tier,
-        &shifted[offset..],
-        from,
-        &mut alone,
-        to,
-        &mut stats,
-        None,
-    )
-    .unwrap();
+    narrow_on(tier, &shifted[offset..], from, &mut alone, to, &mut stats, None).unwrap();
     assert_eq!(alone, expected, "{}", context());
     assert_eq!(stats, expected_stats, "{}", context());
 }
@@ -97,9 +65,7 @@ macro_rules! tier_tests {
                     eprintln!("skipped: this CPU lacks {tier:?}");
                     &[]
                 };
-                froms
-                    .iter()
-                    .flat_map(|from| Dtype::STORED.map(|to| (*from, to)))
+                froms.iter().flat_map(|from| Dtype::STORED.map(|to| (*from, to)))
             }
 
             #[test]
@@ -287,19 +253,9 @@ fn the_table_of_edges_holds() {
     for (bits, bf16, f16) in TABLE {
         for (to, expected) in [(Dtype::Bf16, bf16), (Dtype::F16, f16)] {
             let mut dst = [0; 2];
-            narrow(
-                &bits.to_le_bytes(),
-                Dtype::F32,
-                &mut dst,
-                to,
-                &mut Stats::default(),
-            )
-            .unwrap();
+            narrow(&bits.to_le_bytes(), Dtype::F32, &mut dst, to, &mut Stats::default()).unwrap();
             assert_eq!(u16::from_le_bytes(dst), expected, "{bits:#010x} to {to}");
-            assert_eq!(
-                common::convert(bits.into(), Dtype::F32, to),
-                expected.into()
-            );
+            assert_eq!(common::convert(bits.into(), Dtype::F32, to), expected.into());
         }
     }
 }
@@ -310,14 +266,7 @@ fn f64_is_rounded_once() {
     let value = 1.0 + 2f64.powi(-8) + 2f64.powi(-40);
     let mut dst = [0; 2];
     let mut stats = Stats::default();
-    narrow(
-        &value.to_le_bytes(),
-        Dtype::F64,
-        &mut dst,
-        Dtype::Bf16,
-        &mut stats,
-    )
-    .unwrap();
+    narrow(&value.to_le_bytes(), Dtype::F64, &mut dst, Dtype::Bf16, &mut stats).unwrap();
     assert_eq!(u16::from_le_bytes(dst), 0x3f81);
 }
 
@@ -341,9 +290,8 @@ fn the_reference_agrees_with_half() {
 fn statistics_of_pieces_merge_to_those_of_the_whole() {
     let mut random = Random(8);
     let edges = common::edges(Dtype::F32);
-    let values: Vec<u64> = (0..9000)
-        .map(|_| edges[random.below(edges.len() as u64) as usize])
-        .collect();
+    let values: Vec<u64> =
+        (0..9000).map(|_| edges[random.below(edges.len() as u64) as usize]).collect();
     let src = common::bytes(&values, Dtype::F32);
     let (_, whole) = common::narrow(&src, Dtype::F32, Dtype::F16);
     for _ in 0..50 {
@@ -373,26 +321,12 @@ fn a_call_adds_to_what_was_there() {
     let (mut stats, mut crc) = (Stats::default(), Crc32::new());
     let mut dst = [0; 4];
     for values in [[1.0_f32, 2.0], [f32::NAN, 0.5]] {
-        let src: Vec<u8> = values
-            .iter()
-            .flat_map(|value| value.to_le_bytes())
-            .collect();
-        narrow_crc(
-            &src,
-            Dtype::F32,
-            &mut dst,
-            Dtype::Bf16,
-            &mut stats,
-            &mut crc,
-        )
-        .unwrap();
+        let src: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        narrow_crc(&src, Dtype::F32, &mut dst, Dtype::Bf16, &mut stats, &mut crc).unwrap();
     }
     assert_eq!((stats.count, stats.nan, stats.first_bad), (4, 1, Some(2)));
     assert_eq!((stats.max_abs, stats.min_nonzero_abs), (2.0, 0.5));
-    assert_eq!(
-        crc.value(),
-        crc32::hash(&[0x80, 0x3f, 0, 0x40, 0xc0, 0x7f, 0, 0x3f])
-    );
+    assert_eq!(crc.value(), crc32::hash(&[0x80, 0x3f, 0, 0x40, 0xc0, 0x7f, 0, 0x3f]));
 }
 
 #[test]
@@ -400,30 +334,11 @@ fn lengths_that_disagree_are_refused_and_nothing_is_written() {
     let mut dst = [7; 5];
     let mut stats = Stats::default();
     let error = narrow(&[0; 8], Dtype::F32, &mut dst, Dtype::Bf16, &mut stats).unwrap_err();
-    assert_eq!(
-        error,
-        Error::Length {
-            what: "destination",
-            expected: 4,
-            found: 5
-        }
-    );
+    assert_eq!(error, Error::Length { what: "destination", expected: 4, found: 5 });
     assert_eq!(error.to_string(), "destination is 5 bytes long, expected 4");
     let error = narrow(&[0; 7], Dtype::F32, &mut dst, Dtype::Bf16, &mut stats).unwrap_err();
-    assert_eq!(
-        error,
-        Error::Ragged {
-            dtype: Dtype::F32,
-            found: 7
-        }
-    );
+    assert_eq!(error, Error::Ragged { dtype: Dtype::F32, found: 7 });
     let error = narrow(&[0; 4], Dtype::F32, &mut dst, Dtype::F64, &mut stats).unwrap_err();
-    assert_eq!(
-        error,
-        Error::Conversion {
-            from: Dtype::F32,
-            to: Dtype::F64
-        }
-    );
+    assert_eq!(error, Error::Conversion { from: Dtype::F32, to: Dtype::F64 });
     assert_eq!((dst, stats), ([7; 5], Stats::default()));
 }

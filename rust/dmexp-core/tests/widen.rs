@@ -28,14 +28,7 @@ fn all_16_bit_values_at_every_alignment() {
                 src.extend(common::bytes(&all, from));
                 let mut dst = vec![0; offset + wide.len()];
                 let mut crc = Crc32::new();
-                widen_on(
-                    tier,
-                    &src[offset..],
-                    from,
-                    &mut dst[offset..],
-                    Some(&mut crc),
-                )
-                .unwrap();
+                widen_on(tier, &src[offset..], from, &mut dst[offset..], Some(&mut crc)).unwrap();
                 assert!(dst[offset..] == wide[..], "{from} on {tier:?} at +{offset}");
                 assert_eq!(crc.value(), crc32::hash(&src[offset..]));
             }
@@ -57,11 +50,7 @@ fn every_length_up_to_a_few_vectors() {
                     Dtype::F32 => values.clone(),
                     _ => values.iter().map(|bits| expected(*bits, from)).collect(),
                 };
-                assert_eq!(
-                    dst[..end],
-                    common::bytes(&wide, Dtype::F32),
-                    "{length} on {tier:?}"
-                );
+                assert_eq!(dst[..end], common::bytes(&wide, Dtype::F32), "{length} on {tier:?}");
                 assert_eq!(dst[end..], [0x5a; 8]);
             }
         }
@@ -81,10 +70,7 @@ fn widened_and_narrowed_back_is_the_same() {
         let mut stats = Stats::default();
         narrow(&wide, Dtype::F32, &mut back, from, &mut stats).unwrap();
         assert!(back == src);
-        assert_eq!(
-            (stats.flushed, stats.overflowed, stats.nan, stats.inf),
-            (0, 0, 0, 2)
-        );
+        assert_eq!((stats.flushed, stats.overflowed, stats.nan, stats.inf), (0, 0, 0, 2));
     }
 }
 
@@ -92,29 +78,10 @@ fn widened_and_narrowed_back_is_the_same() {
 fn f64_and_lengths_that_disagree_are_refused() {
     let mut dst = [7; 8];
     let error = widen(&[0; 8], Dtype::F64, &mut dst).unwrap_err();
-    assert_eq!(
-        error,
-        Error::Conversion {
-            from: Dtype::F64,
-            to: Dtype::F32
-        }
-    );
+    assert_eq!(error, Error::Conversion { from: Dtype::F64, to: Dtype::F32 });
     let error = widen(&[0; 3], Dtype::F16, &mut dst).unwrap_err();
-    assert_eq!(
-        error,
-        Error::Ragged {
-            dtype: Dtype::F16,
-            found: 3
-        }
-    );
+    assert_eq!(error, Error::Ragged { dtype: Dtype::F16, found: 3 });
     let error = widen(&[0; 8], Dtype::F16, &mut dst).unwrap_err();
-    assert_eq!(
-        error,
-        Error::Length {
-            what: "destination",
-            expected: 16,
-            found: 8
-        }
-    );
+    assert_eq!(error, Error::Length { what: "destination", expected: 16, found: 8 });
     assert_eq!(dst, [7; 8]);
 }

@@ -96,12 +96,7 @@ impl<'py> Array<'py> {
             (b'V', 2) if object.getattr(intern!(py, "dtype"))?.is(&numpy.bfloat16) => Dtype::Bf16,
             _ => return Ok(None),
         };
-        Ok(Some(Self {
-            object: object.clone(),
-            dtype,
-            interface,
-            _capsule: capsule,
-        }))
+        Ok(Some(Self { object: object.clone(), dtype, interface, _capsule: capsule }))
     }
 
     /// A new array of the same shape, its values undefined.
@@ -149,11 +144,8 @@ impl<'py> Array<'py> {
 
     fn len_bytes(&self) -> usize {
         // NumPy does not make arrays whose size does not fit.
-        let count: usize = self
-            .dims()
-            .iter()
-            .map(|dim| usize::try_from(*dim).unwrap_or(0))
-            .product();
+        let count: usize =
+            self.dims().iter().map(|dim| usize::try_from(*dim).unwrap_or(0)).product();
         count * self.dtype.width()
     }
 
@@ -169,11 +161,7 @@ impl<'py> Array<'py> {
 
     /// The values, to be read.
     pub fn bytes(&self) -> Slice<'_> {
-        Slice {
-            start: self.header().data.cast(),
-            len: self.len_bytes(),
-            array: PhantomData,
-        }
+        Slice { start: self.header().data.cast(), len: self.len_bytes(), array: PhantomData }
     }
 
     pub fn into_object(self) -> Bound<'py, PyAny> {

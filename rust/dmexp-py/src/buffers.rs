@@ -43,9 +43,7 @@ impl WriteBuffer {
             return Err(PyValueError::new_err("the output buffer is read-only"));
         }
         if !buffer.is_c_contiguous() {
-            return Err(PyBufferError::new_err(
-                "the output buffer is not C-contiguous",
-            ));
+            return Err(PyBufferError::new_err("the output buffer is not C-contiguous"));
         }
         Ok(Self(buffer))
     }

@@ -13,13 +13,9 @@ use pyo3::types::{PyDict, PyList, PyModule};
 pub fn error(py: Python<'_>, class: &str, message: &str, facts: &Bound<'_, PyDict>) -> PyErr {
     static ERRORS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
     let build = || -> PyResult<Bound<'_, PyAny>> {
-        let module = ERRORS.get_or_try_init(py, || {
-            PyModule::import(py, "dmexp.errors").map(Bound::unbind)
-        })?;
-        module
-            .bind(py)
-            .getattr(class)?
-            .call((message,), Some(facts))
+        let module = ERRORS
+            .get_or_try_init(py, || PyModule::import(py, "dmexp.errors").map(Bound::unbind))?;
+        module.bind(py).getattr(class)?.call((message,), Some(facts))
     };
     build().map_or_else(|error| error, PyErr::from_value)
 }
@@ -71,13 +67,7 @@ pub fn refusal(py: Python<'_>, refusal: &Refusal) -> PyErr {
                 facts.set_item("dims", dims)?;
                 "SizeOverflowError"
             }
-            Refusal::BeyondPayload {
-                name,
-                dims,
-                start,
-                end,
-                payload,
-            } => {
+            Refusal::BeyondPayload { name, dims, start, end, payload } => {
                 facts.set_item("tensor", name)?;
                 facts.set_item("dims", dims)?;
                 facts.set_item("start", start)?;

@@ -19,10 +19,7 @@ pub struct HeaderIndex {
 
 impl HeaderIndex {
     fn entry(&self, place: usize) -> PyResult<&Entry> {
-        self.index
-            .entries()
-            .get(place)
-            .ok_or_else(|| PyIndexError::new_err("no such tensor"))
+        self.index.entries().get(place).ok_or_else(|| PyIndexError::new_err("no such tensor"))
     }
 }
 
@@ -39,9 +36,7 @@ impl HeaderIndex {
     ) -> PyResult<Self> {
         let mut builder = Builder::new(width_bytes, payload_bytes);
         for (name, dims, crc32) in &tensors {
-            builder
-                .push(name, dims, *crc32)
-                .map_err(|cause| refusal(py, &cause))?;
+            builder.push(name, dims, *crc32).map_err(|cause| refusal(py, &cause))?;
         }
         let index = builder.finish().map_err(|cause| refusal(py, &cause))?;
         Ok(Self { index })
@@ -53,11 +48,7 @@ impl HeaderIndex {
 
     /// All names in payload order.
     fn names(&self) -> Vec<&str> {
-        self.index
-            .entries()
-            .iter()
-            .map(|entry| self.index.name(entry))
-            .collect()
+        self.index.entries().iter().map(|entry| self.index.name(entry)).collect()
     }
 
     /// The place of a name, or None.
@@ -73,13 +64,7 @@ impl HeaderIndex {
     ) -> PyResult<(&str, Bound<'py, PyTuple>, u64, u64, Option<u32>)> {
         let entry = self.entry(place)?;
         let dims = PyTuple::new(py, self.index.dims(entry))?;
-        Ok((
-            self.index.name(entry),
-            dims,
-            entry.offset,
-            entry.nbytes,
-            entry.crc32,
-        ))
+        Ok((self.index.name(entry), dims, entry.offset, entry.nbytes, entry.crc32))
     }
 
     /// The payload's checksum from the checksums of its tensors, in order.
@@ -96,10 +81,7 @@ impl HeaderIndex {
 
     /// Whether each tensor has a checksum of its own.
     fn all_have_crc32(&self) -> bool {
-        self.index
-            .entries()
-            .iter()
-            .all(|entry| entry.crc32.is_some())
+        self.index.entries().iter().all(|entry| entry.crc32.is_some())
     }
 }
 
@@ -137,9 +119,7 @@ pub fn scan_header<'py>(
     }
     fields.set_item("config", found.config)?;
     // The scan made sure that the header is UTF-8.
-    let metadata = found
-        .metadata
-        .map(|range| String::from_utf8_lossy(&header[range]).into_owned());
+    let metadata = found.metadata.map(|range| String::from_utf8_lossy(&header[range]).into_owned());
     Ok(Some((fields, HeaderIndex { index: found.index }, metadata)))
 }
 

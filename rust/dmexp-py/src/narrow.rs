@@ -17,11 +17,7 @@ use crate::stats::NarrowStats;
 
 /// Run `work`, detached from the interpreter where that pays.
 fn run<T: Send>(py: Python<'_>, source_bytes: usize, work: impl FnOnce() -> T + Send) -> T {
-    if source_bytes < DETACH_BYTES {
-        work()
-    } else {
-        py.detach(work)
-    }
+    if source_bytes < DETACH_BYTES { work() } else { py.detach(work) }
 }
 
 /// The kernels' refusals mean that the Python side passed what it should have checked.
@@ -147,10 +143,7 @@ fn disjoint(src: &Bound<'_, PyAny>, dst: &Bound<'_, PyAny>) -> PyResult<(ReadBuf
 /// The instruction set in use, and those that this CPU has: see `DMEXP_CPU`.
 #[pyfunction]
 pub fn cpu_tiers() -> (&'static str, Vec<&'static str>) {
-    (
-        cpu::tier().name(),
-        cpu::tiers_available().map(cpu::Tier::name).collect(),
-    )
+    (cpu::tier().name(), cpu::tiers_available().map(cpu::Tier::name).collect())
 }
 
 /// Refuse an environment variable `DMEXP_CPU` that names no instruction set of this CPU.

@@ -50,20 +50,11 @@ impl PayloadWriter {
         threads: usize,
     ) -> PyResult<Self> {
         let dtype = dtypes::stored(dtype)?;
-        let open = |path| {
-            OpenOptions::new()
-                .read(true)
-                .write(true)
-                .open(path)
-                .map(Sink::File)
-        };
+        let open = |path| OpenOptions::new().read(true).write(true).open(path).map(Sink::File);
         let sink = py
             .detach(|| path.as_ref().map_or_else(|| Ok(Sink::memory()), open))
             .map_err(|error| errors::io(error, path.as_deref()))?;
-        Ok(Self {
-            state: Mutex::new(Some(Core::new(sink, dtype, offset, threads))),
-            path,
-        })
+        Ok(Self { state: Mutex::new(Some(Core::new(sink, dtype, offset, threads))), path })
     }
 
     /// Ask for `nbytes` on disk in all.
@@ -112,10 +103,7 @@ impl PayloadWriter {
     fn crc32(&self, py: Python<'_>) -> PyResult<u32> {
         self.with(py, |writer| {
             let mut all = dmexp_core::Crc32::new();
-            writer
-                .tallies()
-                .iter()
-                .for_each(|tally| all.append(&tally.crc));
+            writer.tallies().iter().for_each(|tally| all.append(&tally.crc));
             Ok(all.value())
         })
     }
@@ -140,16 +128,11 @@ impl PayloadWriter {
 
     /// End the writing and give what is in memory; empty for a file.
     fn take<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        let state = self
-            .state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner).take();
         match state.map(Core::into_sink) {
-            Some(Sink::Memory(bytes)) => PyBytes::new(
-                py,
-                &bytes.into_inner().unwrap_or_else(PoisonError::into_inner),
-            ),
+            Some(Sink::Memory(bytes)) => {
+                PyBytes::new(py, &bytes.into_inner().unwrap_or_else(PoisonError::into_inner))
+            }
             _ => PyBytes::new(py, b""),
         }
     }

@@ -33,11 +33,7 @@ pub(crate) struct Tally<F: Format> {
 
 impl<F: Format> Tally<F> {
     pub(crate) fn new() -> Self {
-        Self {
-            stats: Stats::default(),
-            max: F::Mag::ZERO,
-            min: F::Mag::MAX,
-        }
+        Self { stats: Stats::default(), max: F::Mag::ZERO, min: F::Mag::MAX }
     }
 
     #[inline(always)]
@@ -51,11 +47,8 @@ impl<F: Format> Tally<F> {
     fn add_zeros(&mut self, range: &Range<F>, zeros: &Zeros<F>) {
         self.max = self.max.max(range.max);
         self.min = self.min.min(zeros.min);
-        let below_normal = if Range::<F>::COUNTS_BELOW {
-            range.below_normal.total()
-        } else {
-            zeros.below_normal
-        };
+        let below_normal =
+            if Range::<F>::COUNTS_BELOW { range.below_normal.total() } else { zeros.below_normal };
         self.stats.zeros += zeros.zero;
         self.stats.subnormal += below_normal.saturating_sub(zeros.zero);
     }
@@ -71,9 +64,7 @@ impl<F: Format> Tally<F> {
     /// Note the first value of a block that is not finite; the block is not counted yet.
     fn note_first_bad(&mut self, block: &[F::Raw]) {
         if self.stats.first_bad.is_none() {
-            let index = block
-                .iter()
-                .position(|raw| F::magnitude(F::load(*raw)) >= F::INFINITY);
+            let index = block.iter().position(|raw| F::magnitude(F::load(*raw)) >= F::INFINITY);
             self.stats.first_bad = index.map(|index| self.stats.count + index as u64);
         }
     }
@@ -99,12 +90,7 @@ pub(crate) fn narrow<C: Convert, S: Simd>(
     if range.is_enough() {
         tally.add_range(&range);
     } else {
-        simd.aside(Recount::<C> {
-            src,
-            dst,
-            range,
-            tally,
-        });
+        simd.aside(Recount::<C> { src, dst, range, tally });
     }
     tally.stats.count += src.len() as u64;
 }
@@ -173,11 +159,7 @@ pub(crate) fn scan<F: Format, S: Simd>(simd: S, block: &[F::Raw], tally: &mut Ta
     if range.is_enough() {
         tally.add_range(&range);
     } else {
-        simd.aside(Rescan {
-            block,
-            range,
-            tally,
-        });
+        simd.aside(Rescan { block, range, tally });
     }
     tally.stats.count += block.len() as u64;
 }
@@ -192,11 +174,7 @@ struct Rescan<'a, F: Format> {
 impl<F: Format> Job for Rescan<'_, F> {
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
-        let Self {
-            block,
-            range,
-            tally,
-        } = self;
+        let Self { block, range, tally } = self;
         if range.max < F::INFINITY {
             tally.add_zeros(&range, &Zeros::of(block));
         } else {

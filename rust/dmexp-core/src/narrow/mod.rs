@@ -49,15 +49,7 @@ pub fn narrow_crc(
     stats: &mut Stats,
     crc: &mut Crc32,
 ) -> Result<(), Error> {
-    narrow_on(
-        cpu::tier(),
-        src,
-        src_dtype,
-        dst,
-        dst_dtype,
-        stats,
-        Some(crc),
-    )
+    narrow_on(cpu::tier(), src, src_dtype, dst, dst_dtype, stats, Some(crc))
 }
 
 /// [`narrow`] or [`narrow_crc`] on a given tier: for tests.
@@ -81,10 +73,7 @@ pub fn narrow_on(
 ) -> Result<(), Error> {
     use pairs::*;
     if dst_dtype == Dtype::F64 {
-        return Err(Error::Conversion {
-            from: src_dtype,
-            to: dst_dtype,
-        });
+        return Err(Error::Conversion { from: src_dtype, to: dst_dtype });
     }
     check_lengths(src, src_dtype, dst, dst_dtype)?;
     let run = match (src_dtype, dst_dtype) {
@@ -153,10 +142,7 @@ pub fn scan_on(
         Dtype::F16 => run::scan::<format::F16>(tier, bytes, stats, crc),
         Dtype::Bf16 => run::scan::<format::Bf16>(tier, bytes, stats, crc),
         Dtype::F64 => {
-            return Err(Error::Conversion {
-                from: dtype,
-                to: dtype,
-            });
+            return Err(Error::Conversion { from: dtype, to: dtype });
         }
     }
     Ok(())
@@ -167,10 +153,7 @@ fn count_of(bytes: &[u8], dtype: Dtype) -> Result<usize, Error> {
     if bytes.len().is_multiple_of(dtype.width()) {
         Ok(bytes.len() / dtype.width())
     } else {
-        Err(Error::Ragged {
-            dtype,
-            found: bytes.len(),
-        })
+        Err(Error::Ragged { dtype, found: bytes.len() })
     }
 }
 
@@ -186,10 +169,6 @@ pub(crate) fn check_lengths(
     if dst.len() == expected {
         Ok(())
     } else {
-        Err(Error::Length {
-            what: "destination",
-            expected,
-            found: dst.len(),
-        })
+        Err(Error::Length { what: "destination", expected, found: dst.len() })
     }
 }

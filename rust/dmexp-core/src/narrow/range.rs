@@ -15,11 +15,8 @@ impl<F: Format> Range<F> {
     /// Whether to count along the way what is below the smallest normal.
     pub(crate) const COUNTS_BELOW: bool = matches!(F::DTYPE, crate::Dtype::F16);
 
-    pub(crate) const EMPTY: Self = Self {
-        max: F::Mag::ZERO,
-        min: F::Mag::MAX,
-        below_normal: F::Mag::ZERO,
-    };
+    pub(crate) const EMPTY: Self =
+        Self { max: F::Mag::ZERO, min: F::Mag::MAX, below_normal: F::Mag::ZERO };
 
     #[inline(always)]
     pub(crate) fn of(block: &[F::Raw]) -> Self {
@@ -54,11 +51,7 @@ impl<F: Format> Range<F> {
     /// subnormal that was not counted. A NaN that wrapped to zero is among what it does not know.
     #[inline(always)]
     pub(crate) fn is_enough(&self) -> bool {
-        let smallest = if Self::COUNTS_BELOW {
-            F::Mag::ZERO.count(true)
-        } else {
-            F::MIN_NORMAL
-        };
+        let smallest = if Self::COUNTS_BELOW { F::Mag::ZERO.count(true) } else { F::MIN_NORMAL };
         self.max < F::INFINITY && self.min >= smallest
     }
 }
@@ -119,11 +112,7 @@ impl<F: Format> Census<F> {
         let (mut max, mut min_less_one) = (none, F::Mag::MAX);
         for raw in block {
             let magnitude = F::magnitude(F::load(*raw));
-            let finite = if magnitude < F::INFINITY {
-                magnitude
-            } else {
-                none
-            };
+            let finite = if magnitude < F::INFINITY { magnitude } else { none };
             zero = zero.count(magnitude == none);
             below_normal = below_normal.count(magnitude < F::MIN_NORMAL);
             infinite = infinite.count(magnitude == F::INFINITY);

@@ -28,24 +28,11 @@ pub(crate) fn f32_f16(bits: u32) -> u16 {
 
     let magnitude = bits & 0x7fff_ffff;
     let sign = (bits >> 16) as u16 & 0x8000;
-    let normal = magnitude
-        .wrapping_sub(REBIAS)
-        .wrapping_add(0x0fff + (magnitude >> 13 & 1))
-        >> 13;
+    let normal = magnitude.wrapping_sub(REBIAS).wrapping_add(0x0fff + (magnitude >> 13 & 1)) >> 13;
     // The sum is rounded at that last place, so its low bits are the result.
-    let subnormal = (f32::from_bits(magnitude) + ALIGN)
-        .to_bits()
-        .wrapping_sub(ALIGN.to_bits());
-    let rounded = if magnitude < MIN_NORMAL {
-        subnormal
-    } else {
-        normal
-    };
-    let rounded = if magnitude < TOO_LARGE {
-        rounded
-    } else {
-        0x7c00
-    };
+    let subnormal = (f32::from_bits(magnitude) + ALIGN).to_bits().wrapping_sub(ALIGN.to_bits());
+    let rounded = if magnitude < MIN_NORMAL { subnormal } else { normal };
+    let rounded = if magnitude < TOO_LARGE { rounded } else { 0x7c00 };
     rounded as u16 | sign
 }
 
@@ -63,23 +50,10 @@ fn f64_to<const MANTISSA: u32, const EXPONENT: u32>(bits: u64) -> u64 {
     let magnitude = bits & (u64::MAX >> 1);
     let sign = bits >> 63 << (MANTISSA + EXPONENT);
     let half = (1_u64 << (shift - 1)) - 1 + (magnitude >> shift & 1);
-    let normal = magnitude
-        .wrapping_sub((1023 - bias) << 52)
-        .wrapping_add(half)
-        >> shift;
-    let subnormal = (f64::from_bits(magnitude) + align)
-        .to_bits()
-        .wrapping_sub(align.to_bits());
-    let rounded = if magnitude < min_normal {
-        subnormal
-    } else {
-        normal
-    };
-    let rounded = if magnitude < too_large {
-        rounded
-    } else {
-        infinity
-    };
+    let normal = magnitude.wrapping_sub((1023 - bias) << 52).wrapping_add(half) >> shift;
+    let subnormal = (f64::from_bits(magnitude) + align).to_bits().wrapping_sub(align.to_bits());
+    let rounded = if magnitude < min_normal { subnormal } else { normal };
+    let rounded = if magnitude < too_large { rounded } else { infinity };
     rounded | sign
 }
 
@@ -116,16 +90,8 @@ pub(crate) fn f16_f32(bits: u16) -> u32 {
     let subnormal = (f32::from_bits(magnitude + one) - f32::from_bits(one)).to_bits();
     let quiet = if magnitude > 0x0f80_0000 { 1 << 22 } else { 0 };
     let special = (normal + REBIAS) | quiet;
-    let widened = if magnitude < 1 << 23 {
-        subnormal
-    } else {
-        normal
-    };
-    let widened = if magnitude < 0x0f80_0000 {
-        widened
-    } else {
-        special
-    };
+    let widened = if magnitude < 1 << 23 { subnormal } else { normal };
+    let widened = if magnitude < 0x0f80_0000 { widened } else { special };
     widened | sign
 }
 

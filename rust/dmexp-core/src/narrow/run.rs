@@ -71,12 +71,8 @@ pub(super) fn narrow<C: Convert>(
     }
 
     let mut tally = Tally::new();
-    let job = Narrow::<C> {
-        src: C::From::raws(src),
-        dst: C::To::raws_mut(dst),
-        tally: &mut tally,
-        crc,
-    };
+    let job =
+        Narrow::<C> { src: C::From::raws(src), dst: C::To::raws_mut(dst), tally: &mut tally, crc };
     simd::dispatch(tier, job);
     stats.merge(&tally.finish());
 }
@@ -109,13 +105,6 @@ pub(super) fn scan<F: Format>(
     }
 
     let mut tally = Tally::new();
-    simd::dispatch(
-        tier,
-        Scan::<F> {
-            values: F::raws(bytes),
-            tally: &mut tally,
-            crc,
-        },
-    );
+    simd::dispatch(tier, Scan::<F> { values: F::raws(bytes), tally: &mut tally, crc });
     stats.merge(&tally.finish());
 }

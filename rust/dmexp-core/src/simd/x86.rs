@@ -194,12 +194,8 @@ fn f32_f16_avx512(src: &[[u8; 4]], dst: &mut [[u8; 2]]) -> Range<F16> {
     let [min_low, min_high] = halves(min);
     let [below_low, below_high] = halves(below);
     let range = Range {
-        max: lanes(_mm256_max_epi16(max_low, max_high))
-            .into_iter()
-            .fold(0, i16::max),
-        min: lanes(_mm256_min_epi16(min_low, min_high))
-            .into_iter()
-            .fold(i16::MAX, i16::min),
+        max: lanes(_mm256_max_epi16(max_low, max_high)).into_iter().fold(0, i16::max),
+        min: lanes(_mm256_min_epi16(min_low, min_high)).into_iter().fold(i16::MAX, i16::min),
         below_normal: lanes(_mm256_add_epi16(below_low, below_high))
             .into_iter()
             .fold(0, i16::wrapping_add),

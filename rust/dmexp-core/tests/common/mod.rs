@@ -42,12 +42,9 @@ pub fn take_apart(bits: u64, dtype: Dtype) -> (Class, bool, u128, i64) {
     match (exponent, mantissa) {
         (0, 0) => (Class::Zero, negative, 0, 0),
         (0, _) => (Class::Subnormal, negative, mantissa.into(), lowest),
-        (e, m) if e == (1 << exponent_bits) - 1 => (
-            if m == 0 { Class::Infinite } else { Class::Nan },
-            negative,
-            0,
-            0,
-        ),
+        (e, m) if e == (1 << exponent_bits) - 1 => {
+            (if m == 0 { Class::Infinite } else { Class::Nan }, negative, 0, 0)
+        }
         (e, m) => {
             let number = u128::from(m | 1 << mantissa_bits);
             (Class::Normal, negative, number, lowest + e as i64 - 1)
@@ -112,10 +109,7 @@ pub fn values(bytes: &[u8], dtype: Dtype) -> Vec<u64> {
 }
 
 pub fn bytes(values: &[u64], dtype: Dtype) -> Vec<u8> {
-    values
-        .iter()
-        .flat_map(|bits| bits.to_le_bytes().into_iter().take(dtype.width()))
-        .collect()
+    values.iter().flat_map(|bits| bits.to_le_bytes().into_iter().take(dtype.width())).collect()
 }
 
 /// Bytes and statistics, value by value.
@@ -186,11 +180,7 @@ pub fn edges(from: Dtype) -> Vec<u64> {
                     continue;
                 };
                 let place = 1_u64 << at;
-                for offset in [
-                    place,
-                    3 * place,
-                    (sign - 1) & ((1 << mantissa_bits) - 1) & !place,
-                ] {
+                for offset in [place, 3 * place, (sign - 1) & ((1 << mantissa_bits) - 1) & !place] {
                     let tie = base + offset;
                     edges.extend([tie.saturating_sub(1), tie, tie + 1]);
                 }
