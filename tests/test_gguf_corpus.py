@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +13,13 @@ import pytest
 import tomli
 
 from dmexp._dtypes import NUMPY_DTYPES
+from dmexp.errors import ContractError, DomainError, FormatError, UnknownArchitectureError
 from dmexp.families import describe
 from dmexp.loaders import SourceOptions, open_source
 from dmexp.loaders.gguf import GgufSource, SkippedArray, gguf_info, open_gguf, read_header
 from dmexp.loaders.gguf._data import TensorData
 from dmexp.loaders.safetensors import SafetensorsFile
-from gguf_util import Gguf, Tensor
+from gguf_util import Gguf, Tensor, write_string_array
 
 CORPUS = Path(__file__).parent / "corpus" / "gguf"
 FILES = sorted(CORPUS.glob("*/*.gguf"))
@@ -104,6 +107,66 @@ def test_p67_generated_tensors_are_left_out_and_named(model: str) -> None:
         assert "rope_freqs" not in "".join(entry.name for entry in source.entries())
         (notice,) = [note for note in source.info.notices if note.startswith("left out")]
     assert "rope_freqs.weight (generated" in notice
+
+
+def extended(path: Path, target: Path, *more: Tensor) -> Path:
+    """The same model with further tensors, and with its long lists left out."""
+    header = read_header(path)
+    data = TensorData([path])
+    keys = [
+        (key, kind, header.metadata[key])
+        for key, kind in header.value_types.items()
+        if not kind.startswith("array")
+    ]
+    tensors = [Tensor(t.name, t.dims, t.type_id, data.raw(t).tobytes()) for t in header.tensors]
+    return Gguf(keys, [*tensors, *more]).write(target)
+
+
+def test_p67_a_tensor_that_the_architecture_does_not_have_is_refused(tmp_path: Path) -> None:
+    path = CORPUS / "qwen3" / "qwen3.f32.gguf"
+    extra = Tensor("blk.0.mystery.weight", (2,), 0, bytes(8))
+    with pytest.raises(ContractError, match=r"blk\.0\.mystery\.weight") as caught:
+        open_gguf(extended(path, tmp_path / "m.gguf", extra))
+    assert caught.value.path == str(tmp_path / "m.gguf")
+
+
+def test_p67_a_generated_tensor_with_other_values_is_refused(tmp_path: Path) -> None:
+    # Below 1 it would speed positions up, which no scaling does: it is not what its name says.
+    extra = Tensor("rope_freqs.weight", (8,), 0, np.float32([0.5] * 8).tobytes())
+    path = extended(CORPUS / "llama-gqa" / "llama-gqa.f32.gguf", tmp_path / "m.gguf", extra)
+    with pytest.raises(DomainError) as caught:
+        open_gguf(path)
+    assert caught.value.tensor == "rope_freqs.weight"
+
+
+def test_p68_info_of_a_file_with_a_large_vocabulary_is_quick_and_small(tmp_path: Path) -> None:
+    path = write_string_array(tmp_path / "v.gguf", "tokenizer.ggml.tokens", 256_000, b"token")
+    began = time.perf_counter()
+    info = gguf_info(path)
+    assert time.perf_counter() - began < 1.0
+    assert info["metadata"]["tokenizer.ggml.tokens"] == {"type": "string", "count": 256_000}
+    tracemalloc.start()
+    try:
+        gguf_info(path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 << 20
+
+
+@pytest.mark.parametrize("architecture", ["", "lama", "clip2"])
+def test_an_architecture_without_contracts_is_refused_and_info_says_so(
+    tmp_path: Path, architecture: str
+) -> None:
+    metadata = [("general.architecture", "string", architecture)] if architecture else []
+    tensor = Tensor("token_embd.weight", (2,), 0, bytes(8))
+    path = Gguf(metadata, [tensor]).write(tmp_path / "m.gguf")
+    with pytest.raises(UnknownArchitectureError if architecture else FormatError) as caught:
+        open_gguf(path)
+    assert caught.value.path == str(path)
+    if architecture == "lama":
+        assert "llama" in caught.value.close
+        assert "'lama'" in gguf_info(path)["contracts"]
 
 
 def test_tied_heads_and_undone_steps_travel_in_the_metadata() -> None:

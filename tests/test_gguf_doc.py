@@ -18,7 +18,7 @@ CORPUS = Path(__file__).parent / "corpus" / "gguf"
 
 def test_the_tour_runs_as_printed(tmp_path: Path) -> None:
     shutil.copy(CORPUS / "llama-gqa" / "llama-gqa.f32.gguf", tmp_path / "model.gguf")
-    assert run_page(PAGE, tmp_path) == 0
+    assert run_page(PAGE, tmp_path) > 10
     assert PAGE.count("```pycon") == 6
 
 

@@ -278,9 +278,10 @@ def _remarks(found: GgufSet, planned: Plan) -> list[str]:
     for reason, names in by_reason.items():
         more = f" and {len(names) - 4} more" if len(names) > 4 else ""
         remarks.append(f"left out: {', '.join(names[:4])}{more} ({reason})")
-    for index, path in enumerate(found.parts):
-        surplus = path.stat().st_size - extent_end(header, index)
-        if surplus >= max(found.headers[index].alignment, 4096):
+    for path, part in zip(found.parts, found.headers, strict=True):
+        surplus = path.stat().st_size - extent_end(part)
+        # Less is padding: to the alignment, or to what a disk likes.
+        if surplus >= max(part.alignment, 4096):
             remarks.append(
                 f"{path.name} has {surplus} bytes after its last tensor, which no one reads"
             )

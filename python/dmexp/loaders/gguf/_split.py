@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,7 @@ from ._header import GgufHeader, check_duplicates, read_header
 
 PART_NAME = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf\Z")
 
-_PER_PART = frozenset(
-    {"split.no", "split.count", "split.tensors.count", "general.alignment", "GGUF.kv_count"}
-)
+_PER_PART = frozenset({"split.no", "split.count", "split.tensors.count", "general.alignment"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,11 +210,7 @@ def _same(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(one == other or (one != one and other != other))
 
 
-def extent_end(header: GgufHeader, part: int) -> int:
-    """Where the last tensor of a part ends, in bytes; the start of the data where it has none."""
-    return max(
-        chain(
-            [0 if part else header.data_offset],
-            (t.offset + t.nbytes for t in header.tensors if t.part == part),
-        )
-    )
+def extent_end(header: GgufHeader) -> int:
+    """Where the last tensor of one file ends, in bytes; the start of the data where it has none."""
+    ends = (tensor.offset + tensor.nbytes for tensor in header.tensors)
+    return max(ends, default=header.data_offset)
