@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ._arrays import SkippedArray
-from ._header import GgufHeader, GgufTensor, read_header
+from ._header import GgufHeader, read_header
 from ._split import GgufSet, read_set
+from ._tensors import GgufTensor
 
 if TYPE_CHECKING:
     from ._info import gguf_info

@@ -15,7 +15,7 @@ import numpy as np
 from dmexp.errors import InvalidArgumentError, MissingDependencyError, UnsupportedDtypeError
 from dmexp.loaders._mapped import MappedFile
 
-from ._header import GgufTensor, unsupported_types
+from ._tensors import GgufTensor, unsupported_types
 from ._types import PLAIN_DTYPES, QUANTIZED_TYPES, TYPES_BY_NAME
 
 CHUNK_ELEMENTS = 1 << 18

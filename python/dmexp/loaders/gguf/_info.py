@@ -11,8 +11,8 @@ from dmexp.contracts import plan
 from dmexp.errors import ContractError
 
 from ._arrays import SkippedArray
-from ._open import file_type, quantized_types, type_counts
 from ._split import read_set
+from ._summary import file_type, quantized_types, type_counts
 
 
 def gguf_info(path: str | os.PathLike[str]) -> dict[str, Any]:

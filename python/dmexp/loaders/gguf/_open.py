@@ -20,10 +20,11 @@ from dmexp.loaders.hf_config import read_config
 from dmexp.loaders.tied import Place, check_tied
 
 from ._data import TensorData, check_types
-from ._header import GgufHeader, GgufTensor
-from ._split import GgufSet, extent_end, read_set
+from ._split import GgufSet, read_set
 from ._stack import QuantizedStack
-from ._types import FILE_TYPES, PLAIN_DTYPES
+from ._summary import remarks, summary
+from ._tensors import GgufTensor
+from ._types import PLAIN_DTYPES
 from .config import build_config
 from .tokenizer import tokenizer_from_metadata
 
@@ -208,7 +209,7 @@ class GgufSource:
             label=given,
             weight_bytes=sum(tensor.nbytes for tensor in header.tensors),
         )
-        info.notices += _remarks(found, self.plan)
+        info.notices += remarks(found, self.plan)
         self._add_config(info, options)
         info.metadata["gguf"] = summary(header, len(found.parts))
         if self.plan.transforms:
@@ -251,76 +252,3 @@ def _widened(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     # NumPy warns of a signalling NaN; who stores the values refuses it by name.
     with np.errstate(invalid="ignore"):
         return array.astype(np.float32, copy=False)
-
-
-def _remarks(found: GgufSet, planned: Plan) -> list[str]:
-    header = found.header
-    remarks = []
-    quantized = quantized_types(header)
-    if quantized:
-        listed = ", ".join(f"{name} x {count}" for name, count in quantized.items())
-        remarks.append(
-            f"the weights are quantized: {listed}. What is exported is what they decode to; the "
-            "values that were quantized are lost"
-        )
-    unproven = {
-        output.transform or "rename" for output in planned.outputs if output.status == "read"
-    }
-    if unproven:
-        remarks.append(
-            f"for architecture {header.architecture!r} no pair of checkpoint and GGUF file has "
-            f"proved these steps, which are taken from the exporter's source: "
-            f"{', '.join(sorted(unproven))}"
-        )
-    by_reason: dict[str, list[str]] = {}
-    for dropped in planned.dropped:
-        by_reason.setdefault(dropped.reason, []).append(dropped.external)
-    for reason, names in by_reason.items():
-        more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-        remarks.append(f"left out: {', '.join(names[:4])}{more} ({reason})")
-    for path, part in zip(found.parts, found.headers, strict=True):
-        surplus = path.stat().st_size - extent_end(part)
-        # Less is padding: to the alignment, or to what a disk likes.
-        if surplus >= max(part.alignment, 4096):
-            remarks.append(
-                f"{path.name} has {surplus} bytes after its last tensor, which no one reads"
-            )
-    return remarks
-
-
-def type_counts(header: GgufHeader) -> dict[str, int]:
-    """How many tensors there are of each type, the most frequent first."""
-    counts = Counter(tensor.type_name for tensor in header.tensors)
-    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
-
-
-def quantized_types(header: GgufHeader) -> dict[str, int]:
-    return {name: count for name, count in type_counts(header).items() if name not in PLAIN_DTYPES}
-
-
-def summary(header: GgufHeader, parts: int = 1) -> dict[str, Any]:
-    """What an export keeps of the file it came from."""
-    found: dict[str, Any] = {
-        "architecture": header.architecture,
-        "version": header.version,
-        "quantized": bool(quantized_types(header)),
-        "types": type_counts(header),
-    }
-    kind = file_type(header.metadata)
-    if kind is not None:
-        found["file_type"] = kind
-    name = header.metadata.get("general.name")
-    if isinstance(name, str) and name:
-        found["name"] = name
-    if parts > 1:
-        found["parts"] = parts
-    return found
-
-
-def file_type(metadata: Mapping[str, Any]) -> str | None:
-    """The name of ``general.file_type``; the number itself where it has none here."""
-    value = metadata.get("general.file_type")
-    if not isinstance(value, int) or isinstance(value, bool):
-        return None
-    # Some writers set the bit that says that the type was guessed.
-    return FILE_TYPES.get(value & ~1024, str(value))

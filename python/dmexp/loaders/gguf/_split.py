@@ -12,7 +12,8 @@ from typing import Any
 from dmexp.errors import FormatError, InvalidArgumentError, TruncatedError
 
 from ._arrays import SkippedArray
-from ._header import GgufHeader, check_duplicates, read_header
+from ._header import GgufHeader, read_header
+from ._tensors import check_duplicates
 
 PART_NAME = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf\Z")
 
