@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,8 @@ from families_util import FIXTURES, fixture
 
 # May be absent: derived buffers, and heads that are the embedding itself.
 OPTIONAL = re.compile(r"rotary_emb\.inv_freq$|\.attn\.bias$|position_ids$")
-HIDDEN = ("hidden_size", "n_embd")
+HIDDEN = ("hidden_size", "n_embd", "dim", "d_model")
+EMBEDDING = re.compile(r"(^|\.)(\w*embed\w*|wte|shared)\.weight$")
 
 
 def language(config: dict[str, Any]) -> dict[str, Any]:
@@ -38,11 +40,12 @@ def test_halving_hidden_size_is_refused_and_names_the_embedding(name: str) -> No
     inner[key] //= 2
     verdict = describe(config, tensors.items())
     assert verdict.status == "no"
-    embedding = next(n for n in tensors if re.search(r"(embed\w*|wte|embeddings)\.weight$", n))
-    conflict = next(c for c in verdict.conflicts if c.name == embedding)
-    assert conflict.problem == "shape"
-    assert conflict.found == tensors[embedding]
-    assert conflict.expected != tensors[embedding]
+    conflicts = [c for c in verdict.conflicts if EMBEDDING.search(c.name)]
+    assert conflicts
+    for conflict in conflicts:
+        assert conflict.problem == "shape"
+        assert conflict.found == tensors[conflict.name]
+        assert conflict.expected != conflict.found
 
 
 @pytest.mark.parametrize("name", FIXTURES)
@@ -238,3 +241,14 @@ def test_every_known_type_loads_and_has_a_fixture() -> None:
         family = find({"model_type": kind})
         assert family is not None
         assert family.name in tested, f"no fixture for {kind}"
+
+
+def test_the_page_lists_every_known_type() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "families.md").read_text("utf-8")
+    table = page[page.index("## Known families") : page.index("Rules that hold")]
+    assert sorted(set(re.findall(r"`([\w-]+)`", table)) & set(known())) == known()
+
+
+def test_a_dormouse_config_is_told_by_its_keys() -> None:
+    verdict = describe({"d_model": 6, "engram_rows": 4}, [("norm.weight", (6,))])
+    assert (verdict.status, verdict.family) == ("no", "dormouse")

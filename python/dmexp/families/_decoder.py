@@ -144,8 +144,9 @@ def decoder(
     *,
     every: Block | None = None,
     tied: bool = False,
-    norm_name: str = "norm",
+    norm_name: str | None = "norm",
     norm_bias: bool = False,
+    head_bias: bool = False,
     rotary: int | None = None,
 ) -> str:
     """Embedding, layers, final norm and head. Returns the wrapper's prefix that the file uses.
@@ -158,6 +159,8 @@ def decoder(
         the same block for all of them.
     tied
         What an absent ``tie_word_embeddings`` means in this family.
+    norm_name
+        Of the final norm; None where it has no gain.
     rotary
         Dims that the rotary embedding turns: old checkpoints carry its derived table.
     """
@@ -169,9 +172,10 @@ def decoder(
         blocks = repeat(every, s.layers)
     table.add({"embed_tokens.weight": (s.vocab, s.hidden)}, base)
     table.layers(f"{base}layers.", blocks or ())
-    table.add(norm(norm_name, s.hidden, norm_bias), base)
+    if norm_name is not None:
+        table.add(norm(norm_name, s.hidden, norm_bias), base)
     head = "language_model.lm_head.weight" if base.startswith("language_") else "lm_head.weight"
-    output_head(config, table, s, tied=tied, wrapped=bool(base), name=head)
+    output_head(config, table, s, tied=tied, wrapped=bool(base), name=head, bias=head_bias)
     if rotary and table.ends(INVERSE_FREQUENCIES):
         for index in range(s.layers):
             table.allow({f"{base}layers.{index}.{INVERSE_FREQUENCIES}": (rotary // 2,)})

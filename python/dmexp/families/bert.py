@@ -8,19 +8,22 @@ from ._decoder import labels, linear
 from ._table import Family, Table
 
 
-def build(config: Config, table: Table, *, wrapper: str = "bert.") -> None:
+def build(config: Config, table: Table) -> None:
+    hidden, vocab = build_encoder(config, table, wrapper="bert.")
+    heads(config, table, hidden, vocab)
+
+
+def build_encoder(config: Config, table: Table, *, wrapper: str) -> tuple[int, int]:
+    """Everything but the heads. Returns the hidden size and the size of the vocabulary."""
     hidden = config.count("hidden_size")
     layers = config.count("num_hidden_layers")
     inner = config.count("intermediate_size")
     vocab = config.count("vocab_size")
     positions = config.count("max_position_embeddings")
     base = table.prefix("", wrapper, probes=("embeddings.word_embeddings.weight", "encoder.layer."))
-    # Checkpoints converted from TensorFlow keep its names for the two halves of a norm.
-    old = table.ends("LayerNorm.gamma")
-    gain, shift = ("gamma", "beta") if old else ("weight", "bias")
 
     def layer_norm(name: str) -> dict[str, Dims]:
-        return {f"{name}.{gain}": (hidden,), f"{name}.{shift}": (hidden,)}
+        return _layer_norm(table, name, hidden)
 
     layer = {
         **linear("attention.self.query", hidden, hidden, bias=True),
@@ -46,18 +49,23 @@ def build(config: Config, table: Table, *, wrapper: str = "bert.") -> None:
     # An index table that older releases saved as a buffer.
     table.allow({"embeddings.position_ids": (1, positions)}, base)
     table.allow_whole(linear("pooler.dense", hidden, hidden, bias=True), base)
-    heads(config, table, hidden, vocab, layer_norm("LayerNorm"))
+    return hidden, vocab
 
 
-def heads(
-    config: Config, table: Table, hidden: int, vocab: int, transform_norm: dict[str, Dims]
-) -> None:
+def _layer_norm(table: Table, name: str, hidden: int) -> dict[str, Dims]:
+    # Checkpoints converted from TensorFlow keep its names for the two halves.
+    old = table.ends("LayerNorm.gamma")
+    gain, shift = ("gamma", "beta") if old else ("weight", "bias")
+    return {f"{name}.{gain}": (hidden,), f"{name}.{shift}": (hidden,)}
+
+
+def heads(config: Config, table: Table, hidden: int, vocab: int) -> None:
     """Pre-training and task heads, each whole or absent."""
     table.allow_whole(
         {
             "bias": (vocab,),
             **linear("transform.dense", hidden, hidden, bias=True),
-            **{f"transform.{name}": dims for name, dims in transform_norm.items()},
+            **_layer_norm(table, "transform.LayerNorm", hidden),
         },
         "cls.predictions.",
     )
