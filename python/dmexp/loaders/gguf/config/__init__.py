@@ -30,6 +30,8 @@ BUILDERS: dict[str, Callable[[Meta], Values]] = {
     "deepseek": _mixture.deepseek,
     "deepseek2": _mixture.deepseek2,
     "ernie4_5": _decoder.ernie,
+    "ernie4_5-moe": _mixture.ernie_moe,
+    "exaone": _decoder.exaone,
     "exaone4": _decoder.exaone4,
     "falcon": _older.falcon,
     "gemma": _gemma.gemma,
@@ -69,15 +71,19 @@ BUILDERS: dict[str, Callable[[Meta], Values]] = {
     "phimoe": _mixture.phimoe,
     "qwen2": _qwen.qwen2,
     "qwen2moe": _qwen.qwen2moe,
+    "qwen2vl": _qwen.qwen2vl,
     "qwen3": _qwen.qwen3,
     "qwen35": _qwen.qwen35,
     "qwen35moe": _qwen.qwen35moe,
     "qwen3moe": _qwen.qwen3moe,
     "qwen3next": _qwen.qwen3next,
+    "qwen3vl": _qwen.qwen3vl,
+    "qwen3vlmoe": _qwen.qwen3vlmoe,
     "seed_oss": _decoder.seed_oss,
     "smollm3": _decoder.smollm3,
     "stablelm": _older.stablelm,
     "starcoder2": _older.starcoder2,
+    "t5": _older.t5,
 }
 
 

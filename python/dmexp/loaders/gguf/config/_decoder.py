@@ -217,6 +217,18 @@ def exaone4(m: Meta) -> Values:
     return config
 
 
+def exaone(m: Meta) -> Values:
+    return named(m, "exaone", "ExaoneForCausalLM") | {
+        "num_layers": m.layers,
+        "intermediate_size": m.count("feed_forward_length"),
+        **sizes(m),
+        "activation_function": "silu",
+        "layer_norm_epsilon": epsilon(m),
+        **rope(m, partial=False),
+        **tokens(m),
+    }
+
+
 def layer_types(sliding: list[bool]) -> list[str]:
     return ["sliding_attention" if slides else "full_attention" for slides in sliding]
 

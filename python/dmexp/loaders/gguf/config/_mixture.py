@@ -26,6 +26,19 @@ def gpt_oss(m: Meta) -> Values:
     return config
 
 
+def ernie_moe(m: Meta) -> Values:
+    config = standard(m, "ernie4_5_moe", "Ernie4_5_MoeForCausalLM", bias=False)
+    return config | {
+        "use_bias": m.has("attn_q.bias"),
+        "moe_num_experts": m.count("expert_count"),
+        "moe_k": m.count("expert_used_count"),
+        "moe_intermediate_size": m.count("expert_feed_forward_length"),
+        "moe_num_shared_experts": m.count("expert_shared_count", 0, zero=True),
+        "moe_layer_start_index": m.count("leading_dense_block_count", 0, zero=True),
+        "moe_layer_interval": m.count("interleave_moe_layer_step", 1),
+    }
+
+
 def olmoe(m: Meta) -> Values:
     config = standard(m, "olmoe", "OlmoeForCausalLM")
     config["num_experts"] = m.count("expert_count")

@@ -125,6 +125,27 @@ def phi2(m: Meta) -> Values:
     return config
 
 
+def t5(m: Meta) -> Values:
+    gated = m.has("ffn_gate.weight")
+    config: Values = {
+        "architectures": ["T5ForConditionalGeneration"],
+        "model_type": "t5",
+        "vocab_size": m.vocab,
+        "d_model": m.count("embedding_length"),
+        "d_kv": m.count("attention.key_length"),
+        "d_ff": m.count("feed_forward_length"),
+        "num_layers": m.layers,
+        "num_decoder_layers": m.count("decoder_block_count", m.layers),
+        "num_heads": m.heads,
+        "relative_attention_num_buckets": m.count("attention.relative_buckets_count"),
+        "feed_forward_proj": "gated-gelu" if gated else "relu",
+        "layer_norm_epsilon": epsilon(m),
+    }
+    if m.present("decoder_start_token_id"):
+        config["decoder_start_token_id"] = m.count("decoder_start_token_id", zero=True)
+    return config | tokens(m)
+
+
 def bert(m: Meta) -> Values:
     config = named(m, "bert", "BertModel") | {
         "num_attention_heads": m.heads,

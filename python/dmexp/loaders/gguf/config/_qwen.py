@@ -40,6 +40,22 @@ def qwen35moe(m: Meta) -> Values:
     return config | _delta_net(m) | _experts(m, normalised=True) | _sections(m, config)
 
 
+def qwen2vl(m: Meta) -> Values:
+    # The file holds the language model alone; pictures have a file of their own.
+    config = standard(m, "qwen2_vl_text", "Qwen2VLTextModel", bias=False)
+    return config | _sections(m, config)
+
+
+def qwen3vl(m: Meta) -> Values:
+    config = standard(m, "qwen3_vl_text", "Qwen3VLTextModel")
+    return config | _sections(m, config)
+
+
+def qwen3vlmoe(m: Meta) -> Values:
+    config = standard(m, "qwen3_vl_moe_text", "Qwen3VLMoeTextModel")
+    return config | _experts(m, normalised=True) | _sections(m, config)
+
+
 def _experts(m: Meta, *, normalised: bool) -> Values:
     keys: Values = {
         "num_experts": m.count("expert_count"),
@@ -101,5 +117,6 @@ def _sections(m: Meta, config: Values) -> Values:
     # A checkpoint without them gets the exporter's usual three, whatever its width.
     if isinstance(sections, list) and len(sections) >= 3 and sum(sections[:3]) == pairs:
         config["rope_parameters"]["mrope_section"] = sections[:3]
-        config["rope_parameters"]["mrope_interleaved"] = True
+        # From Qwen 3 on the three take turns; in Qwen 2 each has a range of its own.
+        config["rope_parameters"]["mrope_interleaved"] = m.architecture != "qwen2vl"
     return {"rope_parameters": config["rope_parameters"]}
