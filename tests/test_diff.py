@@ -228,6 +228,13 @@ def test_configs_are_compared_by_key_and_do_not_decide(tmp_path: Path) -> None:
     assert report.config_differences == ["hidden_act", "max_position_embeddings"]
 
 
+def test_p74_a_gguf_file_of_the_same_model_shows_no_difference_but_what_was_undone() -> None:
+    report = compare(corpus("llama-gqa"), corpus("llama-gqa") / "llama-gqa.f32.gguf")
+    assert report.equal
+    assert report.counts()["same"] == len(report.tensors) == 21
+    assert any("rotary-unpermute (4)" in notice for notice in report.notices)
+
+
 def test_progress_ends_at_the_whole() -> None:
     seen: list[tuple[int, int | None]] = []
     arrays: Arrays = {"a": np.ones(BLOCK_VALUES + 1), "b": np.ones(2)}

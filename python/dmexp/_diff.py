@@ -218,9 +218,20 @@ def diff(
         tolerance=tolerance,
         config_differences=_config_differences(a.info.config, b.info.config),
         notices=[
-            f"{source.info.path}: {notice}" for source in (a, b) for notice in source.info.notices
+            f"{source.info.path}: {notice}"
+            for source in (a, b)
+            for notice in (*_undone(source), *source.info.notices)
         ],
     )
+
+
+def _undone(source: Source) -> Iterator[str]:
+    """What the source did to its values before they were compared."""
+    transforms = source.info.metadata.get("transforms")
+    # A .dmexp file carries the list from its own export; nothing is done to it now.
+    if isinstance(transforms, Mapping) and transforms and source.info.kind != ".dmexp file":
+        listed = ", ".join(f"{name} ({count})" for name, count in transforms.items())
+        yield f"undone before the comparison, with the number of tensors: {listed}"
 
 
 @dataclass(slots=True)
