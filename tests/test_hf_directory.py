@@ -457,6 +457,20 @@ def test_p59_a_quantization_config_is_refused_by_name(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"compression_config": {"quant_method": "compressed-tensors"}},
+        {"text_config": {"quantization_config": {"quant_method": "compressed-tensors"}}},
+    ],
+)
+def test_p59_it_is_found_under_its_other_name_and_in_a_nested_config(
+    tmp_path: Path, config: dict[str, Any]
+) -> None:
+    with pytest.raises(UnsupportedError, match="'compressed-tensors'"):
+        open_directory(single(tmp_path, None, {**LLAMA, **config}))
+
+
 def test_a_scale_that_belongs_to_no_weight_is_no_companion(tmp_path: Path) -> None:
     arrays = {"logit_scale": np.ones((), np.float32), "norm.scale": np.ones(3, np.float32)}
     with open_directory(single(tmp_path, arrays, {"model_type": "clip"})) as source:

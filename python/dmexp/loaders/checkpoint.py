@@ -57,7 +57,7 @@ def check_checkpoint(
     FormatError, ShapeMismatchError
         Keys that are absent or disagree; a head that is not what the config says.
     """
-    refuse_quantised(entries, config, path=path)
+    refuse_quantised(entries, {"quantization_config": quantisation(config)}, path=path)
     if not config:
         return {}, []
     config_path = config_path or path
@@ -71,6 +71,20 @@ def check_checkpoint(
         return metadata, notices
     tied, more = check_tied(entries, config, family, place, path=path)
     return metadata | tied, notices + more
+
+
+def quantisation(config: Mapping[str, Any]) -> Any:
+    """What a config says of quantised weights, under either name, at the top or in a part of it."""
+    tables = [config, *(value for value in config.values() if isinstance(value, Mapping))]
+    return next(
+        (
+            table[key]
+            for table in tables
+            for key in ("quantization_config", "compression_config")
+            if table.get(key)
+        ),
+        None,
+    )
 
 
 def check_precision(
