@@ -33,7 +33,7 @@ from ._params import Params
 from ._step import Step
 from .steps import STEPS
 
-__all__ = ["Architecture", "Lost", "Rule", "declare", "layers"]
+__all__ = ["CONDITIONS", "Architecture", "Lost", "Rule", "declare", "layers"]
 
 LayerName = Callable[[int, Params], str]
 
@@ -106,7 +106,9 @@ class Architecture:
         main = p.main_blocks
         mtp = main is not None and p.block is not None and p.block >= main
         for rule in self._index.get(pattern, ()):
-            if (mtp or not rule.mtp_only) and (not rule.when or CONDITIONS[rule.when](p, names)):
+            if (mtp or not rule.mtp_only) and (
+                not rule.when or CONDITIONS[rule.when].test(p, names)
+            ):
                 return rule
         return self.refused
 
@@ -127,16 +129,32 @@ class Variant(NamedTuple):
     architecture: Architecture
 
 
-Condition = Callable[[Params, Container[str]], bool]
+class Condition(NamedTuple):
+    """When a rule applies to a block."""
+
+    test: Callable[[Params, Container[str]], bool]
+    beside: str = ""
+    """An external name whose presence (or, with ``absent``, absence) in the block decides."""
+    absent: bool = False
+
+
+def _present(name: str) -> Condition:
+    return Condition(lambda p, names: name.replace("{i}", str(p.block)) in names, name)
+
+
+def _absent(name: str) -> Condition:
+    return Condition(lambda p, names: name.replace("{i}", str(p.block)) not in names, name, True)
+
 
 CONDITIONS: dict[str, Condition] = {
-    "no key heads": lambda p, names: p.integer("attention.head_count_kv", 1) == 0,
-    "gated": lambda p, names: f"blk.{p.block}.attn_gate.weight" in names,
-    "delta net": lambda p, names: f"blk.{p.block}.ssm_a" in names,
-    "no delta net": lambda p, names: f"blk.{p.block}.ssm_a" not in names,
-    "no mix gate": lambda p, names: f"blk.{p.block}.time_mix_g1.weight" not in names,
-    "no encoder gate": lambda p, names: f"enc.blk.{p.block}.ffn_gate.weight" not in names,
-    "no decoder gate": lambda p, names: f"dec.blk.{p.block}.ffn_gate.weight" not in names,
+    "no key heads": Condition(lambda p, names: p.integer("attention.head_count_kv", 1) == 0),
+    "no sections": Condition(lambda p, names: not p.has("rope.dimension_sections")),
+    "gated": _present("blk.{i}.attn_gate.weight"),
+    "delta net": _present("blk.{i}.ssm_a"),
+    "no delta net": _absent("blk.{i}.ssm_a"),
+    "no mix gate": _absent("blk.{i}.time_mix_g1.weight"),
+    "no encoder gate": _absent("enc.blk.{i}.ffn_gate.weight"),
+    "no decoder gate": _absent("dec.blk.{i}.ffn_gate.weight"),
 }
 
 

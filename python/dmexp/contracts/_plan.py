@@ -272,9 +272,7 @@ def _prefix(architecture: str, declaration: Architecture, metadata: Mapping[str,
     return architecture
 
 
-def _groups(
-    declaration: Architecture, p: Params, tensors: Mapping[str, Dims]
-) -> list[_Group]:
+def _groups(declaration: Architecture, p: Params, tensors: Mapping[str, Dims]) -> list[_Group]:
     """Tensors by the rule and the block that they belong to, in file order."""
     members: dict[tuple[int, int | None], dict[str, str]] = {}
     rules: dict[int, Rule] = {}
@@ -416,5 +414,3 @@ def _no_duplicates(outputs: list[Output], declaration: Architecture) -> None:
                 canonical=output.name,
             )
         seen[output.name] = output.inputs
-
-

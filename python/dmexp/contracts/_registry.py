@@ -18,7 +18,16 @@ from ._record import Contract, Provenance
 from .architectures import ARCHITECTURES
 from .steps.dropped import Drop
 
-__all__ = ["CONVENTIONS", "architectures", "contract_of", "declared", "get", "lost", "records", "spelling"]
+__all__ = [
+    "CONVENTIONS",
+    "architectures",
+    "contract_of",
+    "declared",
+    "get",
+    "lost",
+    "records",
+    "spelling",
+]
 
 CONVENTIONS = ("llama.cpp", "fak")
 

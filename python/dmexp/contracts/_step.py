@@ -7,7 +7,7 @@ serves the importer (`inverse`), round trips (`forward`), the lint and the mutat
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,10 +17,13 @@ from numpy.typing import NDArray
 from ._domain import ANY, Domain
 from ._params import Params
 
-__all__ = ["Chain", "Step", "Unary", "Witness", "layout", "value"]
+__all__ = ["WIDTH", "Chain", "Step", "Unary", "Witness", "layout", "value"]
 
 Array = NDArray[Any]
 Dims = tuple[int, ...]
+WIDTH = 36
+"""Columns of synthetic tensors: as many as six heads of six rows have."""
+
 Kind = Literal["layout", "value", "shape", "structure", "guard"]
 
 
@@ -72,7 +75,9 @@ class Witness:
             far = np.abs(output.astype(np.float64) - wanted) > self.tolerance
             if far.any():
                 index = tuple(int(i) for i in np.argwhere(far)[0])
-                return f"output {at} holds {output[index]} at {list(index)} instead of {wanted[index]}"
+                return (
+                    f"output {at} holds {output[index]} at {list(index)} instead of {wanted[index]}"
+                )
         return ""
 
 
@@ -138,6 +143,8 @@ class Step(ABC):
     kind: Kind
     lossless: bool = True
     invertible: bool = True
+    moves: bool = True
+    """Whether any value changes or changes place; False for the same bytes under other dims."""
     self_inverse: bool = False
     """Whether taking the step twice gives back the tensor, whatever its dims."""
     tolerance: float = 0.0
@@ -163,6 +170,10 @@ class Step(ABC):
         return self.id if self.active(p) else ""
 
     @abstractmethod
+    def probe(self, p: Params) -> tuple[Dims, ...]:
+        """Canonical dims that suit this metadata, for synthetic files."""
+
+    @abstractmethod
     def dims(self, stored: Sequence[Dims], p: Params) -> tuple[Dims, ...]:
         """The dims of each canonical tensor. Raises `ContractError` where they do not fit."""
 
@@ -177,9 +188,7 @@ class Step(ABC):
     def check(self, stored: Sequence[Array], names: Sequence[str], p: Params) -> None:
         """Check the source domain of each stored tensor."""
         for array, name in zip(stored, names, strict=True):
-            self.source.check(
-                array, tensor=name, transform=self.id, architecture=p.architecture
-            )
+            self.source.check(array, tensor=name, transform=self.id, architecture=p.architecture)
 
     def undo(self, stored: Sequence[Array], p: Params) -> tuple[Array, ...]:
         """Every canonical tensor at once."""
@@ -206,6 +215,13 @@ class Unary(Step):
         (dims,) = stored
         return (self.out(dims, p),)
 
+    def probe(self, p: Params) -> tuple[Dims, ...]:
+        return ((self.rows(p), WIDTH),)
+
+    def rows(self, p: Params) -> int:
+        """Rows of a canonical tensor that suit this metadata."""
+        return 7
+
     def inverse(self, stored: Sequence[Array], p: Params, part: int = 0) -> Array:
         (array,) = stored
         return self.undo_one(array, p)
@@ -222,8 +238,14 @@ class Chain(Unary):
     stands alone, and not beside a step that moves or changes values.
     """
 
-    def __init__(self, *parts: Unary, witnesses: tuple[Witness, ...]) -> None:
+    def __init__(
+        self,
+        *parts: Unary,
+        probe: Callable[[Params], Dims],
+        witnesses: tuple[Witness, ...],
+    ) -> None:
         self.parts = parts
+        self._probe = probe
         self.witnesses = witnesses
         named = [part for part in parts if part.kind != "shape"] or list(parts)
         self.id = "+".join(part.id for part in named)
@@ -246,6 +268,9 @@ class Chain(Unary):
 
     def active(self, p: Params) -> bool:
         return any(part.active(p) for part in self.parts)
+
+    def probe(self, p: Params) -> tuple[Dims, ...]:
+        return (self._probe(p),)
 
     def out(self, dims: Dims, p: Params) -> Dims:
         for part in self.parts:

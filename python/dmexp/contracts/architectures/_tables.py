@@ -47,6 +47,7 @@ NORMS = """
 """
 
 DECODER = WHOLE + NORMS + ATTENTION + MLP
+NO_MLP = WHOLE + NORMS + ATTENTION
 
 # Norms behind attention and MLP, and in front of the MLP.
 SANDWICH = """
@@ -61,6 +62,10 @@ EXPERTS = """
 .ffn_gate_exps.weight   -> @.mlp.experts.{e}.gate_proj.weight  : split-stack
 .ffn_up_exps.weight     -> @.mlp.experts.{e}.up_proj.weight    : split-stack
 .ffn_down_exps.weight   -> @.mlp.experts.{e}.down_proj.weight  : split-stack
+"""
+
+# The same, joined by --fuse-gate-up-exps; only the name tells.
+FUSED_EXPERTS = """
 .ffn_gate_up_exps.weight -> @.mlp.experts.{e}.gate_proj.weight + @.mlp.experts.{e}.up_proj.weight : split-stack/gate-up
 """
 
@@ -70,7 +75,6 @@ MIXTRAL_EXPERTS = """
 .ffn_gate_exps.weight   -> @.block_sparse_moe.experts.{e}.w1.weight  : split-stack
 .ffn_up_exps.weight     -> @.block_sparse_moe.experts.{e}.w3.weight  : split-stack
 .ffn_down_exps.weight   -> @.block_sparse_moe.experts.{e}.w2.weight  : split-stack
-.ffn_gate_up_exps.weight -> @.block_sparse_moe.experts.{e}.w1.weight + @.block_sparse_moe.experts.{e}.w3.weight : split-stack/gate-up
 """
 
 SHARED_EXPERTS = """
@@ -102,14 +106,21 @@ rope_factors_long.weight   -> -  : rope-factors
 rope_factors_short.weight  -> -  : rope-factors
 """
 
-LATENT_ATTENTION = """
+LATENT_QUERY = """
 .attn_q.*           -> @.self_attn.q_proj.*
+"""
+
+# Files of early 2025 have one attn_kv_b.
+LATENT_JOINED = """
+.attn_kv_b.*        -> @.self_attn.kv_b_proj.*
+"""
+
+LATENT_ATTENTION = """
 .attn_q_a.*         -> @.self_attn.q_a_proj.*
 .attn_q_a_norm.*    -> @.self_attn.q_a_layernorm.*
 .attn_q_b.*         -> @.self_attn.q_b_proj.*
 .attn_kv_a_mqa.*    -> @.self_attn.kv_a_proj_with_mqa.*
 .attn_kv_a_norm.*   -> @.self_attn.kv_a_layernorm.*
-.attn_kv_b.*        -> @.self_attn.kv_b_proj.*
 .attn_k_b.weight + .attn_v_b.weight -> @.self_attn.kv_b_proj.weight : merge-kv-b
 .attn_output.*      -> @.self_attn.o_proj.*
 """

@@ -53,6 +53,7 @@ BITNET = """
 .attn_sub_norm.*    -> @.self_attn.inner_attn_ln.*
 .ffn_sub_norm.*     -> @.mlp.ffn_layernorm.*
 !.attn_qkv.*
+!output.*
 """
 
 BAICHUAN = """
@@ -76,7 +77,7 @@ output.*            -> output.*
 XVERSE = """
 .attn_q.weight      -> @.self_attn.q_proj.weight  : rotary/query
 .attn_k.weight      -> @.self_attn.k_proj.weight  : rotary/key-divided
-!.attn_qkv.*
+.attn_qkv.weight    -> @.self_attn.q_proj.weight + @.self_attn.k_proj.weight + @.self_attn.v_proj.weight : split-qkv/rotary-divided
 """
 
 PLAMO1 = """
@@ -126,13 +127,14 @@ PLAMO2 = """
 """
 
 GLM4 = """
+!.attn_qkv.*
 .attn_q.*               -> @.self_attn.q_proj.*  : rotary/partial-query
 .attn_k.*               -> @.self_attn.k_proj.*  : rotary/partial-key
 .post_attention_norm.*  -> @.post_self_attn_layernorm.*
 .post_ffw_norm.*        -> @.post_mlp_layernorm.*
 .ffn_up.*               -> @.mlp.gate_up_proj.*
+.attn_qkv.*             -> @.self_attn.q_proj.* + @.self_attn.k_proj.* + @.self_attn.v_proj.* : split-qkv ? no sections
 !.ffn_gate.*
-!.attn_qkv.*
 """
 
 CHATGLM = """
@@ -147,11 +149,14 @@ output.*                -> transformer.output_layer.*
 .ffn_down.*             -> @.mlp.dense_4h_to_h.*
 """
 
-GLM = t.DECODER + """
+GLM = (
+    t.DECODER
+    + """
 .ffn_up.*               -> @.mlp.gate_up_proj.*
 !.ffn_gate.*
 !.attn_qkv.*
 """
+)
 
 # Norms behind attention and MLP only.
 POST_NORMS = """
@@ -246,7 +251,7 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     declare(
         "minicpm",
         "MiniCPMModel",
-        t.DECODER + t.ROTARY_WEIGHTS + t.ROPE_FACTORS + t.MIXTRAL_EXPERTS,
+        t.DECODER + t.ROTARY_WEIGHTS + t.ROPE_FACTORS,
     ),
     declare(
         "command-r",
@@ -254,8 +259,14 @@ ARCHITECTURES: tuple[Architecture, ...] = (
         t.DECODER + t.QK_NORM + "!.ffn_norm.*\n!output.*",
         lost=TIED,
     ),
-    declare("cohere2", "Cohere2Model", t.DECODER + "!.ffn_norm.*\n!output.*", lost=TIED | ZERO_BIASES),
-    declare("olmo", "OlmoModel", t.DECODER + t.ROTARY_WEIGHTS + "!output_norm.*"),
+    declare(
+        "cohere2", "Cohere2Model", t.DECODER + "!.ffn_norm.*\n!output.*", lost=TIED | ZERO_BIASES
+    ),
+    declare(
+        "olmo",
+        "OlmoModel",
+        t.DECODER + t.ROTARY_WEIGHTS + "!output_norm.*\n!.attn_norm.*\n!.ffn_norm.*",
+    ),
     declare("olmo2", "Olmo2Model", t.DECODER + t.QK_NORM + POST_NORMS),
     declare("seed_oss", "SeedOssModel", t.DECODER + SEED_OSS),
     declare(
@@ -273,7 +284,12 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     declare("dream", "DreamModel", t.DECODER),
     declare("jais2", "Jais2Model", t.DECODER + "!.ffn_gate.*"),
     declare("maincoder", "MaincoderModel", t.DECODER + t.QK_NORM),
-    declare("ernie4_5", "Ernie4_5Model", t.DECODER, note="names of the transformers library: nothing fused"),
+    declare(
+        "ernie4_5",
+        "Ernie4_5Model",
+        t.DECODER,
+        note="names of the transformers library: nothing fused",
+    ),
     declare("paddleocr", "PaddleOCRModel", t.DECODER, note="text part only; nothing fused"),
     declare("hunyuan-dense", "HunYuanModel", t.DECODER + HUNYUAN_QK_NORM, lost=TIED),
     declare("hunyuan_vl", "HunyuanVLTextModel", t.DECODER + HUNYUAN_QK_NORM, lost=TIED),
@@ -293,12 +309,13 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     declare(
         "plm",
         "PLMModel",
-        t.WHOLE + t.NORMS + t.LATENT_ATTENTION + "!.attn_k_b.weight\n.ffn_up.* -> @.mlp.up_proj.*",
-        ".ffn_down.* -> @.mlp.down_proj.*",
+        t.WHOLE + t.NORMS + t.LATENT_QUERY + t.LATENT_ATTENTION + t.LATENT_JOINED + t.MLP,
+        "!.attn_q_a.*\n!.attn_q_a_norm.*\n!.attn_q_b.*\n!.attn_k_b.weight\n!.ffn_gate.*",
     ),
     declare(
         "minicpm3",
         "MiniCPM3Model",
-        t.WHOLE + t.NORMS + t.LATENT_ATTENTION + "!.attn_k_b.weight\n" + t.MLP + t.ROPE_FACTORS,
+        t.WHOLE + t.NORMS + t.LATENT_ATTENTION + t.LATENT_JOINED + t.MLP + t.ROPE_FACTORS,
+        "!.attn_k_b.weight",
     ),
 )

@@ -52,6 +52,7 @@ JINA2 = """
 .ffn_down.*             -> @.mlp.wo.*
 .layer_output_norm.*    -> @.mlp.layernorm.*
 cls.*                   -> classifier.*
+!cls.output.*
 """
 
 # The code variant has two norms of its own a layer, and other names in the MLP.
@@ -138,8 +139,10 @@ dec.blk.{i}.ffn_down.*        -> decoder.block.{i}.layer.2.DenseReluDense.wo.*
 """
 
 # The first T5 had no gate, and one matrix called wi.
-UNGATED = """
+T5_ENCODER += """
 enc.blk.{i}.ffn_up.*    -> encoder.block.{i}.layer.1.DenseReluDense.wi.* ? no encoder gate
+"""
+T5_DECODER += """
 dec.blk.{i}.ffn_up.*    -> decoder.block.{i}.layer.2.DenseReluDense.wi.* ? no decoder gate
 """
 
@@ -156,7 +159,6 @@ convnext.{i}.pw2.*      -> backbone.convnext.{i}.pwconv2.*
 convnext.{i}.gamma.*    -> backbone.convnext.{i}.gamma.*
 posnet.{i}.conv1.*      -> backbone.posnet.{i}.conv1.*
 posnet.{i}.conv2.*      -> backbone.posnet.{i}.conv2.*
-posnet.{i}.norm.*       -> backbone.posnet.{i}.norm.*
 posnet.{i}.norm1.*      -> backbone.posnet.{i}.norm1.*
 posnet.{i}.norm2.*      -> backbone.posnet.{i}.norm2.*
 posnet.{i}.attn_norm.*  -> backbone.posnet.{i}.norm.*
@@ -238,24 +240,36 @@ ARCHITECTURES: tuple[Architecture, ...] = (
         lost=POOLER,
         note="adapters are exported to files of their own",
     ),
-    declare("modern-bert", "ModernBertModel", MODERN, layer="layers", note="names of ModernBertModel"),
-    declare("neo-bert", "NeoBert", NEO, layer="transformer_encoder", lost={"decoder.*": "not exported"}),
+    declare(
+        "modern-bert", "ModernBertModel", MODERN, layer="layers", note="names of ModernBertModel"
+    ),
+    declare(
+        "neo-bert", "NeoBert", NEO, layer="transformer_encoder", lost={"decoder.*": "not exported"}
+    ),
     declare(
         "eurobert",
         "EuroBertModel",
-        t.DECODER.replace("model.", ""),
+        t.DECODER.replace("model.", "") + "!output.*",
         layer="layers",
         note="names of EuroBertModel",
     ),
-    declare("t5", "T5Model", T5_ENCODER + T5_DECODER + UNGATED, lost=SHARED),
-    declare("t5encoder", "T5EncoderModel", T5_ENCODER + UNGATED, lost=SHARED),
+    declare("t5", "T5Model", T5_ENCODER + T5_DECODER, lost=SHARED),
+    declare("t5encoder", "T5EncoderModel", T5_ENCODER, lost=SHARED),
     declare(
         "wavtokenizer-dec",
         "WavTokenizerDecModel",
         WAVTOKENIZER,
-        lost={"*codebook.cluster_size": "statistics of training", "*codebook.embed_avg": "statistics of training"},
+        lost={
+            "*codebook.cluster_size": "statistics of training",
+            "*codebook.embed_avg": "statistics of training",
+        },
     ),
-    declare("qwen3tts", "Qwen3TTSTalkerModel", t.DECODER + t.QK_NORM + QWEN3TTS, layer="talker.model.layers"),
+    declare(
+        "qwen3tts",
+        "Qwen3TTSTalkerModel",
+        t.DECODER + t.QK_NORM + QWEN3TTS,
+        layer="talker.model.layers",
+    ),
     declare("pockettts", "PocketTTSModel", POCKETTTS, layer="flow_lm.transformer.layers"),
     declare("clip", "MmprojModel and its subclasses", refused="unconvert-projector"),
 )

@@ -203,7 +203,7 @@ GROVE = """
 """
 
 SMALLTHINKER = """
-.ffn_gate.*             -> @.block_sparse_moe.gate.*
+!.ffn_gate.*
 .ffn_up.*               -> @.block_sparse_moe.up.*
 .ffn_down.*             -> @.block_sparse_moe.down.*
 .ffn_gate_inp.*         -> @.block_sparse_moe.primary_router.*
@@ -218,7 +218,7 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     declare(
         "gpt-oss",
         "GptOssModel",
-        t.DECODER + GPT_OSS,
+        t.NO_MLP + GPT_OSS,
         note="experts come back as floats, also where the file holds them in MXFP4",
     ),
     declare("dbrx", "DbrxModel", DBRX, layer="transformer.blocks"),
@@ -234,22 +234,26 @@ ARCHITECTURES: tuple[Architecture, ...] = (
         note="Grok-2 names unless there is a layer_output_norm, which Grok-1 has; shards come back joined",
     ),
     declare("arctic", "ArcticModel", t.DECODER + t.ROTARY_WEIGHTS + t.MIXTRAL_EXPERTS + ARCTIC),
-    declare("phimoe", "PhiMoeModel", t.DECODER + t.MIXTRAL_EXPERTS + t.ROPE_FACTORS),
-    declare("olmoe", "OlmoeModel", t.DECODER + t.QK_NORM + t.EXPERTS),
-    declare("llada-moe", "LLaDAMoEModel", t.DECODER + t.QK_NORM + t.EXPERTS),
-    declare("maple", "MapleModel", t.DECODER + t.QK_NORM + t.EXPERTS + "!.attn_qkv.*"),
-    declare("mellum", "MellumModel", t.DECODER + t.QK_NORM + t.EXPERTS + "!.attn_qkv.*"),
+    declare("phimoe", "PhiMoeModel", t.NO_MLP + t.MIXTRAL_EXPERTS + t.ROPE_FACTORS),
+    declare("olmoe", "OlmoeModel", t.NO_MLP + t.QK_NORM + t.EXPERTS),
+    declare("llada-moe", "LLaDAMoEModel", t.NO_MLP + t.QK_NORM + t.EXPERTS),
+    declare("maple", "MapleModel", t.NO_MLP + t.QK_NORM + t.EXPERTS + "!.attn_qkv.*"),
+    declare("mellum", "MellumModel", t.NO_MLP + t.QK_NORM + t.EXPERTS + "!.attn_qkv.*"),
     declare(
         "bailingmoe",
         "BailingMoeModel",
-        t.DECODER + t.EXPERTS + t.SHARED_EXPERTS + BAILING + BAILING1,
+        t.NO_MLP + t.EXPERTS + t.SHARED_EXPERTS + BAILING + BAILING1,
     ),
     declare(
         "bailingmoe2",
         "BailingMoeV2Model, SarvamMoEModel",
         t.DECODER + t.EXPERTS + t.SHARED_EXPERTS + t.NEXTN + BAILING + BAILING2,
     ),
-    declare("afmoe", "AfmoeModel", t.DECODER + t.QK_NORM + t.EXPERTS + t.SHARED_EXPERTS + t.ROPE_DIVISORS + AFMOE),
+    declare(
+        "afmoe",
+        "AfmoeModel",
+        t.DECODER + t.QK_NORM + t.EXPERTS + t.SHARED_EXPERTS + t.ROPE_DIVISORS + AFMOE,
+    ),
     declare("laguna", "LagunaModel", t.DECODER + t.QK_NORM + t.EXPERTS + t.SHARED_EXPERTS + LAGUNA),
     declare(
         "ernie4_5-moe",
@@ -272,23 +276,24 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     declare(
         "cohere2moe",
         "Cohere2MoeModel",
-        t.DECODER + t.EXPERTS + t.SHARED_EXPERTS + t.NEXTN + "!.ffn_norm.*\n!.attn_qkv.*",
+        t.DECODER + t.EXPERTS + t.FUSED_EXPERTS + t.SHARED_EXPERTS + t.NEXTN,
+        "!.ffn_norm.*\n!.attn_qkv.*",
         lost={"*.bias": "all zero, which the exporter checks"},
     ),
     declare(
         "hunyuan-moe",
         "HunYuanMoEModel",
-        t.DECODER + t.EXPERTS + HUNYUAN_MOE,
+        t.NO_MLP + t.EXPERTS + HUNYUAN_MOE,
         lost={"lm_head.weight": "dropped where the config ties it to the embedding"},
     ),
     declare("hy_v3", "HYV3Model", t.DECODER + t.QK_NORM + t.EXPERTS + t.NEXTN + HY_V3),
     declare(
         "minimax-01",
         "MiniMaxText01Model",
-        t.DECODER + t.MIXTRAL_EXPERTS + MINIMAX01,
+        t.NO_MLP + t.MIXTRAL_EXPERTS + MINIMAX01,
         note="names of MiniMaxText01ForCausalLM",
     ),
-    declare("minimax-m2", "MiniMaxM2Model", t.DECODER + t.QK_NORM + t.MIXTRAL_EXPERTS + MINIMAX_M2),
+    declare("minimax-m2", "MiniMaxM2Model", t.NO_MLP + t.QK_NORM + t.MIXTRAL_EXPERTS + MINIMAX_M2),
     declare(
         "minimax-m3",
         "MiniMaxM3Model",
@@ -308,7 +313,7 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     declare(
         "grovemoe",
         "GroveMoeModel",
-        t.DECODER + t.QK_NORM + t.EXPERTS + GROVE,
+        t.NO_MLP + t.QK_NORM + t.EXPERTS + GROVE,
         lost={"model.layers.*.mlp.expert_bias": "not exported"},
     ),
     declare("smallthinker", "SmallThinkerModel", t.DECODER + SMALLTHINKER),

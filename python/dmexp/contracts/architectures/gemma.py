@@ -58,6 +58,10 @@ rope_freqs.weight           -> -  : unrotated-divisors
 nextn.pre_projection.weight  -> pre_projection.weight
 nextn.post_projection.weight -> post_projection.weight
 .layer_output_scale.weight  -> @.layer_scalar
+!output.*
+!.attn_k.*
+!.attn_k_norm.*
+!.attn_v.*
 !.attn_qkv.*
 """
 

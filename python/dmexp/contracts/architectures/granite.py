@@ -35,6 +35,7 @@ MAMBA2 = """
 HYBRID_ROTARY = """
 .attn_q.*           -> @.self_attn.q_proj.*  : rotary/query-attention
 .attn_k.*           -> @.self_attn.k_proj.*  : rotary/key-attention
+.attn_qkv.*         -> @.self_attn.q_proj.* + @.self_attn.k_proj.* + @.self_attn.v_proj.* : split-qkv/rotary
 """
 
 SWA = """
@@ -74,19 +75,21 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     declare(
         "granitemoe",
         "GraniteMoeModel",
-        ROTARY_DECODER + t.ROPE_DIVISORS + GATE_UP_MLP + GATE_UP_EXPERTS,
+        t.NO_MLP + t.ROTARY + t.ROPE_DIVISORS + GATE_UP_EXPERTS,
     ),
     declare(
         "granitehybrid",
         "GraniteHybridModel, Mamba2Model, GraniteMoeModel",
-        t.DECODER + HYBRID_ROTARY + GATE_UP_MLP + GATE_UP_EXPERTS + MAMBA2 + "!.attn_qkv.*",
+        t.NO_MLP + HYBRID_ROTARY + GATE_UP_MLP + GATE_UP_EXPERTS + MAMBA2,
         note="names of GraniteMoeHybridForCausalLM; Bamba checkpoints share the string",
     ),
-    declare("granite_swa", "GraniteSWAModel, GraniteMoeSWAModel", ROTARY_DECODER + t.ROPE_DIVISORS + SWA),
+    declare(
+        "granite_swa", "GraniteSWAModel, GraniteMoeSWAModel", ROTARY_DECODER + t.ROPE_DIVISORS + SWA
+    ),
     declare(
         "graniteswitch",
         "GraniteSwitchModel",
-        t.WHOLE + t.NORMS + SWITCH,
+        t.WHOLE + t.NORMS + SWITCH + "!output.*\n!.attn_norm.bias\n!.ffn_norm.bias",
         lost={
             "lm_head.weight": "tied to the embedding",
             "model.switch.*": "kept as metadata",

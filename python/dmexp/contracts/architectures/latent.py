@@ -6,7 +6,14 @@ from .._declare import Architecture, declare, layers
 from . import _tables as t
 
 DEEPSEEK2 = (
-    t.WHOLE + t.NORMS + t.LATENT_ATTENTION + t.MLP + t.EXPERTS + t.SHARED_EXPERTS + t.CORRECTION_BIAS
+    t.WHOLE
+    + t.NORMS
+    + t.LATENT_QUERY
+    + t.LATENT_ATTENTION
+    + t.MLP
+    + t.EXPERTS
+    + t.SHARED_EXPERTS
+    + t.CORRECTION_BIAS
 )
 
 STACKED_EXPERTS = """
@@ -66,6 +73,8 @@ output_res_score.weight -> model.output_attn_res_proj.weight        : unmultiply
 .ffn_res_score.weight   -> @.mlp_res_proj.weight                    : unmultiply-gain
 .attn_gate.weight       -> @.self_attn.g_proj.weight
 .ssm_g.weight           -> @.self_attn.g_proj.weight
+!.ssm_g_a.weight
+!.ssm_g_b.weight
 .ffn_routed_down.weight -> @.block_sparse_moe.routed_expert_down_proj.weight
 .ffn_routed_up.weight   -> @.block_sparse_moe.routed_expert_up_proj.weight
 .ffn_routed_norm.weight -> @.block_sparse_moe.routed_expert_norm.weight
@@ -169,8 +178,8 @@ output_hc_scale.weight  -> hc_head_scale
 .nextn.enorm.weight     -> @.enorm.weight
 .nextn.hnorm.weight     -> @.hnorm.weight
 .nextn.shared_head_norm.weight -> @.norm.weight
-.nextn.embed_tokens.weight     -> @.embed_tokens.weight
-.nextn.shared_head_head.weight -> @.shared_head_head.weight
+.nextn.embed_tokens.weight     -> @.nextn.embed_tokens.weight
+.nextn.shared_head_head.weight -> @.nextn.shared_head_head.weight
 """
 
 TIED = {"lm_head.weight": "dropped where the config ties it to the embedding"}
@@ -180,51 +189,63 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     declare(
         "deepseek2",
         "DeepseekV2Model, Glm4MoeLiteModel",
-        DEEPSEEK2 + t.NEXTN,
+        DEEPSEEK2 + t.LATENT_JOINED + t.NEXTN,
         lost=TIED | NO_MTP,
         note="files of early 2025 have one attn_kv_b, later ones attn_k_b and attn_v_b",
     ),
     declare(
         "deepseek2-ocr",
         "DeepseekV2Model",
-        t.DECODER + t.LATENT_ATTENTION + t.EXPERTS + t.SHARED_EXPERTS + t.CORRECTION_BIAS,
+        t.DECODER + t.LATENT_ATTENTION + t.LATENT_JOINED + t.EXPERTS + t.FUSED_EXPERTS,
+        t.SHARED_EXPERTS + t.CORRECTION_BIAS,
         lost=TIED,
         note="text part only",
     ),
     declare("deepseek32", "DeepseekV32Model", DEEPSEEK2 + t.INDEXER + t.NEXTN, lost=TIED),
-    declare("glm-dsa", "GlmMoeDsaModel", DEEPSEEK2 + t.INDEXER + t.NEXTN, lost=TIED),
+    declare(
+        "glm-dsa", "GlmMoeDsaModel", DEEPSEEK2 + t.LATENT_JOINED + t.INDEXER + t.NEXTN, lost=TIED
+    ),
     declare(
         "mistral4",
         "Mistral3Model.Mistral4Model",
-        DEEPSEEK2 + STACKED_EXPERTS,
+        DEEPSEEK2 + t.LATENT_JOINED + STACKED_EXPERTS,
         lost=TIED,
         note="text part only; experts come back packed",
     ),
-    declare("dots3note", "Dots3NoteModel", DEEPSEEK2 + t.INDEXER + t.NEXTN + DOTS3, lost=TIED),
+    declare(
+        "dots3note",
+        "Dots3NoteModel",
+        DEEPSEEK2 + t.INDEXER + t.NEXTN + DOTS3 + "!.attn_q.*\n!.nextn.shared_head_head.*",
+        lost=TIED,
+    ),
     declare(
         "hy_v4",
         "HYV4Model",
-        DEEPSEEK2 + t.INDEXER + STACKED_EXPERTS + HY_V4,
+        DEEPSEEK2 + t.INDEXER + STACKED_EXPERTS + HY_V4 + "!.attn_q.*\n!.ffn_gate_up_exps.weight",
         lost=TIED | {"model.mtp_layers.*": "not exported"},
     ),
     declare(
         "kimi-linear",
         "KimiLinearModel",
-        DEEPSEEK2 + t.MIXTRAL_EXPERTS + KIMI_LINEAR + KIMI_EXPERTS,
+        DEEPSEEK2 + t.LATENT_JOINED + t.MIXTRAL_EXPERTS + KIMI_LINEAR + KIMI_EXPERTS,
     ),
     declare(
         "kimi-k3",
         "KimiK3Model",
-        DEEPSEEK2 + t.MIXTRAL_EXPERTS + KIMI_LINEAR + KIMI_EXPERTS + KIMI_K3,
+        DEEPSEEK2 + t.LATENT_JOINED + t.MIXTRAL_EXPERTS + KIMI_LINEAR + KIMI_EXPERTS + KIMI_K3,
         lost={"*.A_log": "entries beyond the number of heads are cut"},
     ),
     declare(
         "glm5-next",
         "Glm5NextModel",
-        DEEPSEEK2 + t.INDEXER + t.NEXTN + KIMI_LINEAR + GLM5_NEXT,
+        DEEPSEEK2 + t.LATENT_JOINED + t.INDEXER + t.NEXTN + KIMI_LINEAR + GLM5_NEXT,
         lost=TIED | {"*.A_log": "entries beyond the number of heads are cut"},
     ),
-    declare("bailingmoe3", "BailingMoeV3Model", t.MLP + t.EXPERTS + t.SHARED_EXPERTS + BAILING3 + BAILING3_LINEAR),
+    declare(
+        "bailingmoe3",
+        "BailingMoeV3Model",
+        t.MLP + t.EXPERTS + t.SHARED_EXPERTS + BAILING3 + BAILING3_LINEAR,
+    ),
     declare(
         "deepseek4",
         "DeepseekV4Model",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .._declare import Architecture, declare
 from . import _tables as t
+from .latent import DEEPSEEK4
 
 ROTARY_DECODER = t.DECODER + t.ROTARY
 
@@ -81,9 +82,6 @@ token_embd.weight       -> model.embed_tokens.weight
 output.*                -> model.lm_head.*
 rope_freqs.weight       -> -  : unrotated-divisors
 d2t                     -> d2t  : minus-row-index
-.post_attention_norm.*  -> @.post_attention_layernorm.*
-.post_ffw_norm.*        -> @.post_feedforward_layernorm.*
-.layer_output_scale.weight -> @.layer_scalar
 .attn_sinks.weight      -> @.self_attn.sinks
 markov_w1.weight        -> model.markov_head.markov_w1.weight
 markov_w2.weight        -> model.markov_head.markov_w2.weight
@@ -95,6 +93,48 @@ conf_proj.*             -> model.confidence_head.proj.*
 selector_predecessor.weight -> model.candidate_selector.predecessor_codebook
 selector_successor.weight   -> model.candidate_selector.successor_codebook
 selector_hidden.weight      -> model.candidate_selector.hidden_projection.weight
+"""
+
+# Drafts of Gemma 4 have its four norms a layer.
+DFLASH_GEMMA = (
+    t.SANDWICH
+    + """
+.layer_output_scale.weight -> @.layer_scalar
+"""
+)
+
+# Stage 0 holds the inputs, the last stage the outputs; the file does not say which is last, and
+# published drafts have one.
+DSPARK = """
+fc.weight               -> mtp.0.main_proj.weight
+enc.output_norm.weight  -> mtp.0.main_norm.weight
+output_norm.weight      -> mtp.0.norm.weight
+output_hc_fn.weight     -> mtp.0.hc_head_fn
+output_hc_base.weight   -> mtp.0.hc_head_base
+output_hc_scale.weight  -> mtp.0.hc_head_scale
+markov_w1.weight        -> mtp.0.markov_head.markov_w1.weight
+markov_w2.weight        -> mtp.0.markov_head.markov_w2.weight
+conf_proj.*             -> mtp.0.confidence_head.proj.*
+!token_embd.weight
+!output.weight
+!.exp_probs_b_vl.bias
+!.ffn_gate_tid2eid.weight
+!.attn_compressor_ape.weight
+!.attn_compressor_kv.weight
+!.attn_compressor_gate.weight
+!.attn_compressor_norm.weight
+!.indexer.attn_q_b.weight
+!.indexer.proj.weight
+!.indexer_compressor_ape.weight
+!.indexer_compressor_kv.weight
+!.indexer_compressor_gate.weight
+!.indexer_compressor_norm.weight
+!.nextn.eh_proj.weight
+!.nextn.enorm.weight
+!.nextn.hnorm.weight
+!.nextn.shared_head_norm.weight
+!.nextn.embed_tokens.weight
+!.nextn.shared_head_head.weight
 """
 
 MUSE_GLIMMER = """
@@ -119,12 +159,12 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     declare(
         "llama-embed",
         "LlamaEmbedNemotronModel",
-        (ROTARY_DECODER + t.ROPE_DIVISORS + t.MIXTRAL_EXPERTS).replace("model.", ""),
+        (ROTARY_DECODER + t.ROPE_DIVISORS).replace("model.", ""),
         layer="layers",
     ),
-    declare("arcee", "ArceeModel", ROTARY_DECODER + t.ROPE_DIVISORS),
+    declare("arcee", "ArceeModel", ROTARY_DECODER + t.ROPE_DIVISORS + "!.ffn_gate.*"),
     declare("smollm3", "SmolLM3Model", ROTARY_DECODER + t.ROPE_DIVISORS),
-    declare("nanbeige", "NanbeigeModel", ROTARY_DECODER + t.ROPE_DIVISORS),
+    declare("nanbeige", "NanbeigeModel", ROTARY_DECODER + t.ROPE_DIVISORS + "!.attn_qkv.*"),
     declare(
         "mistral3",
         "Mistral3Model.Ministral3Model, MistralModel",
@@ -135,7 +175,7 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     declare(
         "deci",
         "DeciModel",
-        ROTARY_DECODER + t.ROPE_DIVISORS + t.MIXTRAL_EXPERTS + DECI_LINEAR,
+        ROTARY_DECODER + t.ROPE_DIVISORS + DECI_LINEAR,
     ),
     declare(
         "deepseek",
@@ -155,9 +195,20 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     declare(
         "dflash",
         "DFlashModel, DSparkModel, Gemma4DSparkModel, MuseGlimmerAssistantModel",
-        t.DECODER + t.QK_NORM + DFLASH,
+        t.DECODER + t.QK_NORM + DFLASH + "!.attn_qkv.*",
+        variants={
+            "blk.0.post_attention_norm.weight": declare(
+                "dflash",
+                "Gemma4DSparkModel",
+                t.DECODER + t.QK_NORM + DFLASH + DFLASH_GEMMA + "!.attn_qkv.*",
+            ),
+            "blk.0.attn_q_a.weight": declare(
+                "dflash", "DeepseekV4DSparkModel", DEEPSEEK4 + DSPARK, layer="mtp"
+            ),
+        },
         lost={"t2d": "not used at run time"},
-        note="rows of q and k come back in two halves, which is what rope_is_neox_style true says",
+        note="rows of q and k come back in two halves, which is what rope_is_neox_style true says; "
+        "drafts of DeepSeek V4 have names of their own and are told by attn_q_a",
     ),
     declare(
         "muse-glimmer",
@@ -174,5 +225,5 @@ ARCHITECTURES: tuple[Architecture, ...] = (
         "ApertusModel",
         t.DECODER + t.QK_NORM + t.ROPE_DIVISORS + APERTUS,
     ),
-    declare("cogvlm", "CogVLMModel", t.DECODER + COGVLM),
+    declare("cogvlm", "CogVLMModel", t.WHOLE + t.NORMS + COGVLM),
 )

@@ -39,18 +39,19 @@ output_norm.weight          -> model.norm.weight                  : gain-minus-o
 
 MTP = """
 .nextn.eh_proj.*                -> mtp.fc.*
-.nextn.embed_tokens.weight      -> mtp.embed_tokens.weight
-.nextn.shared_head_head.*       -> mtp.shared_head.head.*
 .nextn.enorm.weight             -> mtp.pre_fc_norm_embedding.weight  : gain-minus-one
 .nextn.hnorm.weight             -> mtp.pre_fc_norm_hidden.weight     : gain-minus-one
 .nextn.shared_head_norm.weight  -> mtp.norm.weight                   : gain-minus-one
 """
 
 # Query and gate rows alternate by head, in the file as in the checkpoint.
-NEXT_ATTENTION = t.ATTENTION + """
+NEXT_ATTENTION = (
+    t.ATTENTION
+    + """
 !.attn_qkv.*
 .attn_qkv.weight    -> @.self_attn.q_proj.weight + @.self_attn.k_proj.weight + @.self_attn.v_proj.weight : split-qkv/gated ? no delta net
 """
+)
 
 # Value heads stay grouped. Files of late 2025 keep the packed projection as ssm_in.
 PACKED_DELTA = """
@@ -78,7 +79,6 @@ TILED_DELTA = """
 TRANSPOSED_EXPERTS = """
 .ffn_gate_exps.weight + .ffn_up_exps.weight -> @.mlp.experts.gate_up_proj : gate-up/columns
 .ffn_down_exps.weight   -> @.mlp.experts.down_proj  : transpose
-!.ffn_gate_up_exps.weight
 """
 
 # Residual streams are mixed by low-rank maps; the per-layer table of n-grams is one tensor.
@@ -109,13 +109,14 @@ per_layer_token_embd.weight -> model.ple_embedding.ngram_embedding.shard_0.weigh
 .ple_conv1d.weight      -> @.ple.conv1d.weight      : conv/ple
 """
 
+EXPERTS = t.EXPERTS + t.FUSED_EXPERTS
 QWEN_LAYERS = layers("model.layers", "mtp.layers")
 PER_EXPERT = "experts come back one by one, as published checkpoints have them"
 
 ARCHITECTURES: tuple[Architecture, ...] = (
     declare("qwen", "QwenModel", QWEN1, layer="transformer.h"),
     declare("qwen2", "Qwen2Model", t.DECODER + t.ROPE_DIVISORS),
-    declare("qwen2moe", "Qwen2MoeModel", t.DECODER + t.EXPERTS + SHARED_EXPERT, note=PER_EXPERT),
+    declare("qwen2moe", "Qwen2MoeModel", t.NO_MLP + t.EXPERTS + SHARED_EXPERT, note=PER_EXPERT),
     declare("qwen2vl", "Qwen2VLModel", t.DECODER, note="text part only"),
     declare(
         "qwen3",
@@ -123,15 +124,15 @@ ARCHITECTURES: tuple[Architecture, ...] = (
         t.DECODER + t.QK_NORM + RERANKER,
         lost={"score.weight": "rerankers keep two rows of the head"},
     ),
-    declare("qwen3moe", "Qwen3MoeModel", t.DECODER + t.QK_NORM + t.EXPERTS, note=PER_EXPERT),
+    declare("qwen3moe", "Qwen3MoeModel", t.NO_MLP + t.QK_NORM + t.EXPERTS, note=PER_EXPERT),
     declare("qwen3vl", "Qwen3VLTextModel", t.DECODER + t.QK_NORM, note="text part only"),
     declare(
         "qwen3vlmoe",
         "Qwen3VLMoeTextModel",
-        t.DECODER + t.QK_NORM + t.EXPERTS + TRANSPOSED_EXPERTS,
+        t.NO_MLP + t.QK_NORM + t.EXPERTS + TRANSPOSED_EXPERTS,
         note="text part only; experts come back packed, (experts, hidden, 2 x ffn)",
     ),
-    declare("rnd1", "RND1Model", t.DECODER + t.QK_NORM + t.EXPERTS, note=PER_EXPERT),
+    declare("rnd1", "RND1Model", t.NO_MLP + t.QK_NORM + t.EXPERTS, note=PER_EXPERT),
     declare(
         "dots1",
         "Dots1Model",
@@ -141,7 +142,7 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     declare(
         "qwen3next",
         "Qwen3NextModel",
-        t.WHOLE + NEXT_NORMS + NEXT_ATTENTION + t.OFFSET_QK_NORM + t.EXPERTS + SHARED_EXPERT,
+        t.WHOLE + NEXT_NORMS + NEXT_ATTENTION + t.OFFSET_QK_NORM + EXPERTS + SHARED_EXPERT,
         MTP + PACKED_DELTA,
         layer=QWEN_LAYERS,
         note=PER_EXPERT,
@@ -156,7 +157,7 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     declare(
         "qwen35moe",
         "Qwen3_5MoeTextModel, _LinearAttentionVReorderBase, Qwen3NextModel",
-        t.WHOLE + NEXT_NORMS + NEXT_ATTENTION + t.OFFSET_QK_NORM + t.EXPERTS + SHARED_EXPERT,
+        t.WHOLE + NEXT_NORMS + NEXT_ATTENTION + t.OFFSET_QK_NORM + EXPERTS + SHARED_EXPERT,
         MTP + TILED_DELTA,
         layer=QWEN_LAYERS,
         note=PER_EXPERT,
@@ -164,7 +165,7 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     declare(
         "qwen4exp",
         "Qwen4ExpTextModel, _LinearAttentionVReorderBase, Qwen3NextModel",
-        NEXT_ATTENTION + t.OFFSET_QK_NORM + t.EXPERTS + SHARED_EXPERT + TILED_DELTA + QWEN4EXP,
+        NEXT_ATTENTION + t.OFFSET_QK_NORM + EXPERTS + SHARED_EXPERT + TILED_DELTA + QWEN4EXP,
         lost={
             "mtp.*": "not exported",
             "model.ple_embedding.layer_multipliers": "kept as metadata",

@@ -40,6 +40,7 @@ NEMOTRON_H = """
 .attn_q.*           -> @.mixer.q_proj.*  : rotary/query-attention
 .attn_k.*           -> @.mixer.k_proj.*  : rotary/key-attention
 .attn_v.*           -> @.mixer.v_proj.*
+.attn_qkv.*         -> @.mixer.q_proj.* + @.mixer.k_proj.* + @.mixer.v_proj.* : split-qkv/rotary
 .attn_output.*      -> @.mixer.o_proj.*
 .ffn_up.*           -> @.mixer.up_proj.*
 .ffn_down.*         -> @.mixer.down_proj.*
@@ -109,7 +110,7 @@ output.weight           -> lm_head.weight                     : unscale-by-confi
 .attn_k.weight          -> @.self_attn.k_proj.weight          : unscale-by-config
 .attn_v.weight          -> @.self_attn.v_proj.weight          : unscale-by-config
 .attn_output.weight     -> @.self_attn.o_proj.weight          : unscale-by-config
-.ffn_norm.*             -> @.pre_ff_layernorm.*
+.ffn_norm               -> @.pre_ff_layernorm.weight
 .ffn_gate.weight        -> @.feed_forward.gate_proj.weight    : unscale-by-config
 .ffn_up.weight          -> @.feed_forward.up_proj.weight
 .ffn_down.weight        -> @.feed_forward.down_proj.weight    : unscale-by-config
@@ -122,6 +123,7 @@ output.weight           -> lm_head.weight                     : unscale-by-confi
 .ssm_norm.weight        -> @.mamba.norm.weight                : grouped-norm
 .ssm_out.weight         -> @.mamba.out_proj.weight            : unscale-by-config
 !.attn_qkv.*
+!.ffn_norm.*
 """
 
 LFM2 = """
@@ -165,7 +167,9 @@ ARCHITECTURES: tuple[Architecture, ...] = (
         lost={"lm_head.weight": "dropped where it equals the embedding"},
     ),
     declare("mamba2", "Mamba2Model", BACKBONE + MAMBA2, layer="backbone.layers"),
-    declare("nemotron_h", "NemotronHModel", BACKBONE + MAMBA2 + NEMOTRON_H, layer="backbone.layers"),
+    declare(
+        "nemotron_h", "NemotronHModel", BACKBONE + MAMBA2 + NEMOTRON_H, layer="backbone.layers"
+    ),
     declare(
         "nemotron_h_moe",
         "NemotronHModel",
@@ -175,5 +179,9 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     declare("jamba", "JambaModel", t.DECODER + JAMBA),
     declare("falcon-h1", "FalconH1Model", t.DECODER + FALCON_H1),
     declare("lfm2", "LFM2Model, LFM2ColBertModel", t.ATTENTION + LFM2),
-    declare("lfm2moe", "LFM2MoeModel", t.ATTENTION + LFM2 + LFM2_EXPERTS),
+    declare(
+        "lfm2moe",
+        "LFM2MoeModel",
+        t.ATTENTION + LFM2 + LFM2_EXPERTS + "!output.*\n!dense_2.weight",
+    ),
 )

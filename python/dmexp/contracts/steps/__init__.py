@@ -56,6 +56,7 @@ STEPS: dict[str, Step] = {
     "split-qkv": fused_qkv.BANDS_SPLIT,
     "split-qkv/gated": fused_qkv.BANDS_SPLIT_GATED,
     "split-qkv/rotary": fused_qkv.BANDS_SPLIT_ROTARY,
+    "split-qkv/rotary-divided": fused_qkv.BANDS_SPLIT_ROTARY_DIVIDED,
     "merge-qkv": fused_qkv.BANDS_MERGED,
     "merge-qkv/rotary": fused_qkv.BANDS_MERGED_ROTARY,
     "merge-qkv/rotary-divided": fused_qkv.BANDS_MERGED_ROTARY_DIVIDED,

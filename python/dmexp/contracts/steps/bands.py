@@ -21,6 +21,7 @@ class MergeRows(Step):
 
     id = "merge-rows"
     kind = "layout"
+    moves = False
     consumer = "Reads each band as a tensor of its own."
 
     def __init__(self, count: int, exporter: str) -> None:
@@ -28,6 +29,9 @@ class MergeRows(Step):
         dims = tuple((2, 1) for _ in range(count))
         self.witnesses = (layout(dims, ((2 * count, 1), range(2 * count))),)
         self.count = count
+
+    def probe(self, p: Params) -> tuple[Dims, ...]:
+        return ((6 * self.count, 5),)
 
     def dims(self, stored: Sequence[Dims], p: Params) -> tuple[Dims, ...]:
         if len({dims[1:] for dims in stored}) != 1:
@@ -49,7 +53,10 @@ class SplitColumnHalves(Step):
     kind = "layout"
     exporter = "joins the projections of the embedding and of the hidden state by columns"
     consumer = "Multiplies the joined inputs once."
-    witnesses = (layout((2, 4), (((2, 2), (0, 1, 4, 5)), ((2, 2), (2, 3, 6, 7)))),)
+    witnesses = (layout((3, 4), (((3, 2), (0, 1, 4, 5, 8, 9)), ((3, 2), (2, 3, 6, 7, 10, 11)))),)
+
+    def probe(self, p: Params) -> tuple[Dims, ...]:
+        return ((5, 7),) * 2
 
     def dims(self, stored: Sequence[Dims], p: Params) -> tuple[Dims, ...]:
         (dims,) = stored

@@ -47,7 +47,21 @@ class InvertExpDecay(Unary):
         self.witnesses = (
             value(sign * _SQRT_E, 0.5, tolerance=2e-6),
             value(sign * 0.25, -1.3862943611198906, tolerance=2e-6),
+            # A_log itself, NaN, and what exp leaves when it underflows or overflows.
+            *(
+                Witness("refusal", {}, (((4,), tuple(sign * number for number in numbers)),), ())
+                for numbers in (
+                    (0.0, -0.25, -0.5, -0.75),
+                    (1.0, 1.0, -1.0, 1.0),
+                    (1.0, np.nan, 1.0, 1.0),
+                    (1.0, 1.0, np.inf, 1.0),
+                    (1.0, 1.0, 1.0, 0.0),
+                )
+            ),
         )
+
+    def probe(self, p: Params) -> tuple[Dims, ...]:
+        return ((6,),)
 
     def out(self, dims: Dims, p: Params) -> Dims:
         return dims
@@ -70,11 +84,17 @@ def _of_heads(sign: int) -> Chain:
     return Chain(
         HEAD_VECTOR,
         InvertExpDecay(sign),
+        probe=lambda p: (6,),
         witnesses=(
             Witness(
-                "value", {}, (((3, 1), (sign * _SQRT_E,) * 3),), (((3,), (0.5,) * 3),), tolerance=2e-6
+                "value",
+                {},
+                (((3, 1), (sign * _SQRT_E,) * 3),),
+                (((3,), (0.5,) * 3),),
+                tolerance=2e-6,
             ),
             Witness("layout", {}, (((3, 1), stored),), (((3,), log),), tolerance=2e-6),
+            Witness("refusal", {}, (((3, 1), (-1.0, 0.5, 1.0)),), ()),
         ),
     )
 

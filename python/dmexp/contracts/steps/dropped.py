@@ -53,6 +53,9 @@ class Drop(Step):
         if bad:
             self.witnesses += (Witness("refusal", {}, (((len(bad),), bad),), ()),)
 
+    def probe(self, p: Params) -> tuple[Dims, ...]:
+        return ()
+
     def dims(self, stored: Sequence[Dims], p: Params) -> tuple[Dims, ...]:
         return ()
 

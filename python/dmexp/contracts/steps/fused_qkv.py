@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._params import Params
-from .._step import Dims, Step, Unary, layout
+from .._step import WIDTH, Dims, Step, Unary, layout
 from .rotary import Role, head_count, head_dim, to_halves, to_pairs
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "BANDS_SPLIT",
     "BANDS_SPLIT_GATED",
     "BANDS_SPLIT_ROTARY",
+    "BANDS_SPLIT_ROTARY_DIVIDED",
     "GROUPS_FROM_BANDS",
     "GROUPS_MERGED_ROTARY",
     "HEADS_FROM_BANDS",
@@ -59,11 +60,12 @@ class SplitBands(Step):
     keys = (*_KEYS, "attention.key_length", "attention.value_length")
     consumer = "Reads q, k and v as three bands of rows."
 
-    def __init__(self, *, rotary: bool = False, gated: bool = False) -> None:
-        self.rotary, self.gated = rotary, gated
+    def __init__(self, key: Role | None = None, *, gated: bool = False) -> None:
+        self.key: Role | None = key
+        self.gated = gated
+        self.moves = key is not None
         self.exporter = "joins q, k and v by rows (--fuse-qkv)"
-        # 3 query heads and 1 key head of dim 6, or 2 query heads with their gates.
-        if rotary:
+        if key is not None:
             self.id = "split-qkv+rotary-unpermute"
             self.exporter += ", after regrouping the rows of q and k to adjacent pairs"
             q = (0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11)
@@ -72,6 +74,20 @@ class SplitBands(Step):
                 ((6,), (12, 14, 16, 13, 15, 17)),
                 ((6,), (18, 19, 20, 21, 22, 23)),
             )
+            if key == "key, heads divided":
+                # 6 query heads, 3 key heads of dim 4: k is regrouped as 2 heads of 6.
+                q = tuple(4 * head + row for head in range(6) for row in (0, 2, 1, 3))
+                k = (24, 26, 28, 25, 27, 29, 30, 32, 34, 31, 33, 35)
+                self.witnesses = (
+                    layout(
+                        (48,),
+                        (((24,), q), ((12,), k), ((12,), tuple(range(36, 48)))),
+                        attention__head_count=6,
+                        attention__head_count_kv=3,
+                        wrong=({"attention.head_count_kv": 6}, {"attention.head_count": 3}),
+                    ),
+                )
+                return
             self.witnesses = (
                 layout(
                     (24,),
@@ -101,12 +117,16 @@ class SplitBands(Step):
             ),
         )
 
+    def probe(self, p: Params) -> tuple[Dims, ...]:
+        q, k, v = 6 * p.heads * (1 + self.gated), 6 * p.kv_heads, 6 * p.kv_heads
+        return ((q, WIDTH), (k, WIDTH), (v, WIDTH))
+
     def dims(self, stored: Sequence[Dims], p: Params) -> tuple[Dims, ...]:
         (dims,) = stored
         bands = _bands(dims[0], p, self.gated)
-        if self.rotary:
+        if self.key is not None:
             head_dim(bands[0], p.heads, p)
-            head_dim(bands[1], p.kv_heads, p)
+            head_dim(bands[1], head_count(self.key, p), p)
         return tuple((rows, *dims[1:]) for rows in bands)
 
     def inverse(self, stored: Sequence[Array], p: Params, part: int = 0) -> Array:
@@ -114,14 +134,14 @@ class SplitBands(Step):
         bands = _bands(array.shape[0], p, self.gated)
         start = sum(bands[:part])
         rows = array[start : start + bands[part]]
-        if self.rotary and part < 2:
-            return to_halves(rows, p.heads if part == 0 else p.kv_heads)
+        if self.key is not None and part < 2:
+            return to_halves(rows, head_count("query" if part == 0 else self.key, p))
         return rows
 
     def forward(self, canonical: Sequence[Array], p: Params) -> tuple[Array, ...]:
         q, k, v = canonical
-        if self.rotary:
-            q, k = to_pairs(q, p.heads), to_pairs(k, p.kv_heads)
+        if self.key is not None:
+            q, k = to_pairs(q, p.heads), to_pairs(k, head_count(self.key, p))
         return (np.concatenate((q, k, v)),)
 
 
@@ -134,6 +154,7 @@ class MergeBands(Step):
 
     def __init__(self, key: Role | None = None) -> None:
         self.key: Role | None = key
+        self.moves = key is not None
         self.id = "merge-qkv" if key is None else "rotary-unpermute+merge-qkv"
         self.exporter = "splits the fused rows into q, k and v"
         order: tuple[int, ...] = tuple(range(24))
@@ -162,10 +183,18 @@ class MergeBands(Step):
             layout(
                 ((12,), (6,), (6,)),
                 ((24,), order),
-                wrong=() if key is None else ({"attention.head_count": 1}, {"attention.head_count": 3, "attention.head_count_kv": 3}),
+                wrong=()
+                if key is None
+                else (
+                    {"attention.head_count": 1},
+                    {"attention.head_count": 3, "attention.head_count_kv": 3},
+                ),
                 **counts,
             ),
         )
+
+    def probe(self, p: Params) -> tuple[Dims, ...]:
+        return ((6 * (p.heads + 2 * p.kv_heads), WIDTH),)
 
     def dims(self, stored: Sequence[Dims], p: Params) -> tuple[Dims, ...]:
         if self.key is not None:
@@ -202,7 +231,8 @@ class RotateBands(Unary):
             (24,),
             (
                 (24,),
-                (0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11, 12, 14, 16, 13, 15, 17) + tuple(range(18, 24)),
+                (0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11, 12, 14, 16, 13, 15, 17)
+                + tuple(range(18, 24)),
             ),
             attention__head_count=2,
             attention__head_count_kv=1,
@@ -212,6 +242,9 @@ class RotateBands(Unary):
             ),
         ),
     )
+
+    def rows(self, p: Params) -> int:
+        return 6 * (p.heads + 2 * p.kv_heads)
 
     def out(self, dims: Dims, p: Params) -> Dims:
         q, k, _ = _bands(dims[0], p)
@@ -250,6 +283,9 @@ class HeadsFromBands(Unary):
             wrong=({"attention.head_count": 1}, {"attention.head_count": 4}),
         ),
     )
+
+    def rows(self, p: Params) -> int:
+        return 18 * p.heads
 
     def out(self, dims: Dims, p: Params) -> Dims:
         if dims[0] % (3 * p.heads):
@@ -304,20 +340,29 @@ class GroupsFromBands(Unary):
             ((8,), (0, 1, 4, 6, 2, 3, 5, 7)),
             attention__head_count=4,
             attention__head_count_kv=2,
-            wrong=({"attention.head_count_kv": 1, "attention.head_count": 6}, {"attention.head_count": 2}),
+            wrong=(
+                {"attention.head_count_kv": 1, "attention.head_count": 6},
+                {"attention.head_count": 2},
+            ),
         ),
         layout(
             (16,),
             ((16,), (0, 1, 2, 3, 8, 9, 12, 13, 4, 5, 6, 7, 10, 11, 14, 15)),
             attention__head_count=4,
             attention__head_count_kv=2,
-            wrong=({"attention.head_count": 2, "attention.head_count_kv": 1}, {"attention.head_count": 8, "attention.head_count_kv": 4}),
+            wrong=(
+                {"attention.head_count": 2, "attention.head_count_kv": 1},
+                {"attention.head_count": 8, "attention.head_count_kv": 4},
+            ),
         ),
     )
 
     def active(self, p: Params) -> bool:
         # With one key head the bands and the only group are one and the same.
         return p.kv_heads != 1
+
+    def rows(self, p: Params) -> int:
+        return 6 * (p.heads + 2 * p.kv_heads)
 
     def out(self, dims: Dims, p: Params) -> Dims:
         _groups(dims[0], p)
@@ -361,6 +406,9 @@ class MergeGroups(Step):
         ),
     )
 
+    def probe(self, p: Params) -> tuple[Dims, ...]:
+        return ((6 * (p.heads + 2 * p.kv_heads), WIDTH),)
+
     def dims(self, stored: Sequence[Dims], p: Params) -> tuple[Dims, ...]:
         rows = sum(dims[0] for dims in stored)
         kv, per_group, dim = _groups(rows, p)
@@ -382,7 +430,8 @@ class MergeGroups(Step):
 
 BANDS_SPLIT = SplitBands()
 BANDS_SPLIT_GATED = SplitBands(gated=True)
-BANDS_SPLIT_ROTARY = SplitBands(rotary=True)
+BANDS_SPLIT_ROTARY = SplitBands("key")
+BANDS_SPLIT_ROTARY_DIVIDED = SplitBands("key, heads divided")
 BANDS_MERGED = MergeBands()
 BANDS_MERGED_ROTARY = MergeBands("key")
 BANDS_MERGED_ROTARY_DIVIDED = MergeBands("key, heads divided")

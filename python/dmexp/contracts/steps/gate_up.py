@@ -53,6 +53,11 @@ class MergeGateUp(Step):
         self.exporter = _EXPORTER[how]
         self.witnesses = witnesses
 
+    def probe(self, p: Params) -> tuple[Dims, ...]:
+        if self.how == "rows":
+            return ((10, 7),)
+        return ((3, 10),) if self.how == "alternating entries" else ((3, 7, 10),)
+
     def dims(self, stored: Sequence[Dims], p: Params) -> tuple[Dims, ...]:
         gate, up = stored
         rank = 1 if self.how == "alternating entries" else 2
@@ -94,9 +99,13 @@ class SplitRows(Step):
 
     id = "split-gate-up"
     kind = "layout"
+    moves = False
     exporter = "joins gate and up by rows, gate first"
     consumer = "Reads the first half of the rows as gate, the second as up."
     witnesses = (layout((6, 1), (((3, 1), (0, 1, 2)), ((3, 1), (3, 4, 5)))),)
+
+    def probe(self, p: Params) -> tuple[Dims, ...]:
+        return ((5, 7),) * 2
 
     def dims(self, stored: Sequence[Dims], p: Params) -> tuple[Dims, ...]:
         (dims,) = stored
@@ -117,8 +126,8 @@ class SplitRows(Step):
 ROWS_JOINED = MergeGateUp(
     "rows",
     layout(((2, 2), (2, 2)), ((4, 2), range(8))),
-    # Two experts: each has its own gate and up.
-    layout(((2, 1, 2), (2, 1, 2)), ((2, 2, 2), (0, 1, 4, 5, 2, 3, 6, 7))),
+    # Three experts: each has its own gate and up.
+    layout(((3, 1, 2), (3, 1, 2)), ((3, 2, 2), (0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11))),
 )
 COLUMNS_JOINED = MergeGateUp(
     "columns",

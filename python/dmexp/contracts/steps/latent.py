@@ -40,6 +40,11 @@ class MergeKvB(Step):
         ),
     )
 
+    def probe(self, p: Params) -> tuple[Dims, ...]:
+        rope = p.integer("rope.dimension_count", 0)
+        rows = p.positive("attention.key_length_mla") - rope
+        return ((3 * (rows + p.positive("attention.value_length_mla")), 7),)
+
     def dims(self, stored: Sequence[Dims], p: Params) -> tuple[Dims, ...]:
         k, v = stored
         if len(k) != 3 or len(v) != 3 or k[0] != v[0] or k[1] != v[2]:

@@ -36,11 +36,18 @@ class Shuffled(Unary):
         self.id = "unshuffle-query-rows" if axis == 0 else "unshuffle-query-cols"
         self.exporter = f"reorders the query heads from (8, 5) to (5, 8), along axis {axis}"
         order = tuple(five * 8 + eight for eight in range(8) for five in range(5))
-        self.witnesses = (layout((40,) if axis == 0 else (1, 40), ((40,) if axis == 0 else (1, 40), order)),)
+        self.witnesses = (
+            layout((40,) if axis == 0 else (1, 40), ((40,) if axis == 0 else (1, 40), order)),
+        )
+
+    def probe(self, p: Params) -> tuple[Dims, ...]:
+        return ((80, 5) if self.axis == 0 else (5, 80),)
 
     def out(self, dims: Dims, p: Params) -> Dims:
         if len(dims) <= self.axis or dims[self.axis] % 40:
-            raise p.fail(f"dims {list(dims)} do not hold 8 times 5 query heads along axis {self.axis}")
+            raise p.fail(
+                f"dims {list(dims)} do not hold 8 times 5 query heads along axis {self.axis}"
+            )
         return dims
 
     def _swap(self, array: Array, outer: int, inner: int, p: Params) -> Array:
@@ -63,6 +70,9 @@ class MinusRowIndex(Unary):
     exporter = "adds the row index, so that offsets become token ids"
     consumer = "Reads a token id of the large vocabulary for each of the small one."
     witnesses = (layout((3,), ((3,), (0, 0, 0))),)
+
+    def probe(self, p: Params) -> tuple[Dims, ...]:
+        return ((7,),)
 
     def out(self, dims: Dims, p: Params) -> Dims:
         if len(dims) != 1:
@@ -98,12 +108,18 @@ class Adapters(Unary):
                 metadata,
                 (((2, 6, 1), zeros + ones),),
                 (((1, 1, 6, 1), order),),
-                () if role is None else ({"attention.head_count": 3, "attention.head_count_kv": 3},),
+                ()
+                if role is None
+                else ({"attention.head_count": 3, "attention.head_count_kv": 3},),
             ),
             Witness("refusal", metadata, (((2, 2, 1), (1.0, 0.0, 1.0, 2.0)),), ()),
         )
         if role is not None:
             self.exporter += ", and regroups the rows of each to adjacent pairs"
+
+    def probe(self, p: Params) -> tuple[Dims, ...]:
+        rows = 7 if self.role is None else 6 * head_count(self.role, p)
+        return ((3, 1, rows, 5),)
 
     def out(self, dims: Dims, p: Params) -> Dims:
         if len(dims) != 3 or dims[0] < 2:
@@ -165,6 +181,9 @@ class FromMetadata(Step):
         if isinstance(found, bool) or not isinstance(found, int | float):
             raise p.fail(f"'{p.prefix}.{self.key}' is {found!r}, expected a number")
         return float(found)
+
+    def probe(self, p: Params) -> tuple[Dims, ...]:
+        return (self._dims,)
 
     def dims(self, stored: Sequence[Dims], p: Params) -> tuple[Dims, ...]:
         self.value(p)

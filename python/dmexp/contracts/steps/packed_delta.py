@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._params import Params
-from .._step import Dims, Step, layout
+from .._step import WIDTH, Dims, Step, layout
 from .value_heads import delta_net_heads
 
 __all__ = ["PACKED_QKVZ"]
@@ -46,6 +46,10 @@ class PackQkvz(Step):
             ),
         ),
     )
+
+    def probe(self, p: Params) -> tuple[Dims, ...]:
+        keys, values = delta_net_heads(p)
+        return ((2 * (keys * p.positive("ssm.state_size") + 7 * values), WIDTH),)
 
     def _bands(self, stored: Sequence[Dims], p: Params) -> tuple[int, int, int]:
         """Key heads, rows of q (and of k) in one, rows of v (and of z) in one."""

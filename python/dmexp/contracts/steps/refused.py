@@ -48,6 +48,9 @@ class Refused(Step):
             reason=self.reason,
         )
 
+    def probe(self, p: Params) -> tuple[Dims, ...]:
+        return ((7, 5),)
+
     def dims(self, stored: Sequence[Dims], p: Params) -> tuple[Dims, ...]:
         raise self.error(p)
 

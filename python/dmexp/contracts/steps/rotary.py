@@ -103,6 +103,9 @@ class RotaryUnpermute(Unary):
         # ones, and leaves their rows alone.
         return not (self.attention_layers_only and p.integer("attention.head_count_kv", 1) == 0)
 
+    def rows(self, p: Params) -> int:
+        return 6 * head_count(self.role, p) if self.active(p) else 7
+
     def out(self, dims: Dims, p: Params) -> Dims:
         if self.active(p):
             head_dim(dims[0], head_count(self.role, p), p)
@@ -139,6 +142,9 @@ class StackedRotaryUnpermute(Unary):
             wrong=({"attention.head_count": 1}, {"attention.head_count": 3}),
         ),
     )
+
+    def rows(self, p: Params) -> int:
+        return 12 * p.heads
 
     def out(self, dims: Dims, p: Params) -> Dims:
         head_dim(dims[0], p.heads, p, 4)
@@ -207,6 +213,9 @@ class PartialRotaryRepair(Unary):
             raise p.fail(f"{rotated} rotated rows do not fit heads of {size} rows")
         return heads, size, rotated
 
+    def rows(self, p: Params) -> int:
+        return 8 * head_count(self.role, p)
+
     def out(self, dims: Dims, p: Params) -> Dims:
         if self.active(p):
             self._parts(dims[0], p)
@@ -251,6 +260,9 @@ class NegateSecondHalf(Unary):
         if rows % size or size % 2:
             raise p.fail(f"{rows} rows are no whole number of heads of {size} rows")
         return size
+
+    def rows(self, p: Params) -> int:
+        return 2 * p.positive("attention.key_length")
 
     def out(self, dims: Dims, p: Params) -> Dims:
         self._size(dims[0], p)

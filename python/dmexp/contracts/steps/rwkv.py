@@ -30,11 +30,13 @@ class SplitLerp(Step):
 
     id = "split-lerp"
     kind = "structure"
+    moves = False
     exporter = "stacks the interpolation vectors of one layer in a fixed order"
     consumer = "Interpolates with all of them at once."
-    witnesses = (
-        layout((3, 1, 1, 2), tuple(((1, 1, 2), (2 * i, 2 * i + 1)) for i in range(3))),
-    )
+    witnesses = (layout((3, 1, 1, 2), tuple(((1, 1, 2), (2 * i, 2 * i + 1)) for i in range(3))),)
+
+    def probe(self, p: Params) -> tuple[Dims, ...]:
+        return ((1, 1, 7),) * 5
 
     def dims(self, stored: Sequence[Dims], p: Params) -> tuple[Dims, ...]:
         (dims,) = stored
@@ -64,6 +66,9 @@ class ReorderBlocks(Unary):
         layout((10,), ((10,), (6, 7, 2, 3, 4, 5, 0, 1, 8, 9))),
         layout((5, 2), ((5, 2), (6, 7, 2, 3, 4, 5, 0, 1, 8, 9))),
     )
+
+    def rows(self, p: Params) -> int:
+        return 10
 
     def out(self, dims: Dims, p: Params) -> Dims:
         if dims[0] % 5:
@@ -124,6 +129,7 @@ VECTOR_OF_LAYER = Reshape(
     lambda dims, p: (1, 1, max(dims)),
     lambda dims, p: (max(dims),),
     layout((3,), ((1, 1, 3), range(3))),
+    probe=(1, 1, 7),
 )
 
 HEAD_MATRIX = Reshape(
@@ -131,6 +137,7 @@ HEAD_MATRIX = Reshape(
     lambda dims, p: (dims[0] // p.positive("wkv.head_size"), p.positive("wkv.head_size")),
     lambda dims, p: (dims[0] * dims[1],),
     layout((6,), ((3, 2), range(6)), wkv__head_size=2, wrong=({"wkv.head_size": 3},)),
+    probe=(3, 6),
     keys=("wkv.head_size",),
 )
 
@@ -138,6 +145,7 @@ HEAD_MATRIX = Reshape(
 BLOCKS_LAST = Chain(
     REORDER,
     TRANSPOSE,
+    probe=lambda p: (7, 10),
     witnesses=(layout((5, 2), ((2, 5), (6, 2, 4, 0, 8, 7, 3, 5, 1, 9))),),
 )
 
@@ -145,16 +153,14 @@ BLOCKS_LAST = Chain(
 BLOCKS_FIRST = Chain(
     REORDER,
     TRANSPOSE,
+    probe=lambda p: (5, 2, 7),
     witnesses=(
         layout(
-            (5, 1, 2),
-            ((5, 2, 1), (6, 7, 2, 3, 4, 5, 0, 1, 8, 9)),
-        ),
-        layout(
-            (5, 2, 2),
+            (5, 2, 3),
             (
-                (5, 2, 2),
-                (12, 14, 13, 15, 4, 6, 5, 7, 8, 10, 9, 11, 0, 2, 1, 3, 16, 18, 17, 19),
+                (5, 3, 2),
+                (18, 21, 19, 22, 20, 23, 6, 9, 7, 10, 8, 11, 12, 15, 13)
+                + (16, 14, 17, 0, 3, 1, 4, 2, 5, 24, 27, 25, 28, 26, 29),
             ),
         ),
     ),

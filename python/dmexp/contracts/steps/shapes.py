@@ -35,6 +35,7 @@ class Reshape(Unary):
 
     id = "reshape"
     kind = "shape"
+    moves = False
     consumer = "Reads the same values in the same order."
 
     def __init__(
@@ -43,6 +44,7 @@ class Reshape(Unary):
         to_canonical: ToDims,
         to_stored: ToDims,
         *witnesses: Witness,
+        probe: Dims,
         keys: tuple[str, ...] = (),
     ) -> None:
         self.exporter = exporter
@@ -50,6 +52,10 @@ class Reshape(Unary):
         self._to_stored = to_stored
         self.keys = keys
         self.witnesses = witnesses
+        self._probe = probe
+
+    def probe(self, p: Params) -> tuple[Dims, ...]:
+        return (self._probe,)
 
     def out(self, dims: Dims, p: Params) -> Dims:
         canonical = self._to_canonical(dims, p)
@@ -89,6 +95,7 @@ def _conv_step(key: str, exporter: str) -> Reshape:
         _squeezed,
         layout((3, 2), ((3, 1, 2), range(6))),
         layout((4,), ((1, 1, 4), range(4)), **{key.replace(".", "__"): 4}, wrong=({key: 2},)),
+        probe=(7, 1, 4),
         keys=(key,),
     )
 
@@ -97,7 +104,8 @@ CONV_CHANNELS = _conv_step(
     "ssm.conv_kernel", "removes the axis of length 1 from (channels, 1, kernel)"
 )
 SHORT_CONV = _conv_step(
-    "shortconv.l_cache", "removes the axis of length 1 from (channels, 1, kernel) of a short convolution"
+    "shortconv.l_cache",
+    "removes the axis of length 1 from (channels, 1, kernel) of a short convolution",
 )
 LAYER_CONV = _conv_step(
     "ple.conv_kernel", "removes the axis of length 1 from (channels, 1, kernel)"
@@ -108,6 +116,7 @@ CONV_CHANNELS_SPLIT = Reshape(
     lambda dims, p: (prod(dims[:-1]), 1, dims[-1]),
     lambda dims, p: (1, dims[0], 1, dims[-1]),
     layout((1, 3, 1, 2), ((3, 1, 2), range(6))),
+    probe=(7, 1, 4),
 )
 
 HEAD_VECTOR = Reshape(
@@ -115,6 +124,7 @@ HEAD_VECTOR = Reshape(
     lambda dims, p: (prod(dims),),
     lambda dims, p: (dims[0], 1),
     layout((3, 1), ((3,), range(3))),
+    probe=(6,),
 )
 
 GROUPED_NORM = Reshape(
@@ -122,6 +132,7 @@ GROUPED_NORM = Reshape(
     lambda dims, p: (prod(dims),),
     lambda dims, p: (p.positive("ssm.group_count"), dims[0] // p.positive("ssm.group_count")),
     layout((2, 3), ((6,), range(6)), ssm__group_count=2),
+    probe=(10,),
 )
 
 EXPERT_ROWS = Reshape(
@@ -133,4 +144,5 @@ EXPERT_ROWS = Reshape(
         dims[1],
     ),
     layout((2, 3, 2), ((6, 2), range(12)), expert_count=2),
+    probe=(15, 7),
 )

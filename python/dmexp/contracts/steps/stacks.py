@@ -21,6 +21,7 @@ class SplitStack(Step):
 
     id = "split-stack"
     kind = "structure"
+    moves = False
     exporter = "stacks the tensors of all experts (heads, streams) in order, on a new axis 0"
     consumer = "Indexes axis 0 by expert (head, stream)."
     witnesses = (
@@ -30,6 +31,9 @@ class SplitStack(Step):
         ),
         layout((2, 3), (((3,), (0, 1, 2)), ((3,), (3, 4, 5)))),
     )
+
+    def probe(self, p: Params) -> tuple[Dims, ...]:
+        return ((7, 5),) * 3
 
     def dims(self, stored: Sequence[Dims], p: Params) -> tuple[Dims, ...]:
         (dims,) = stored
@@ -55,15 +59,20 @@ class SplitGateUpExperts(Step):
     consumer = "Reads the first half of the rows of each expert as gate, the second as up."
     witnesses = (
         layout(
-            (2, 4, 1),
+            (3, 4, 1),
             (
                 ((2, 1), (0, 1)),
                 ((2, 1), (4, 5)),
+                ((2, 1), (8, 9)),
                 ((2, 1), (2, 3)),
                 ((2, 1), (6, 7)),
+                ((2, 1), (10, 11)),
             ),
         ),
     )
+
+    def probe(self, p: Params) -> tuple[Dims, ...]:
+        return ((7, 5),) * 6
 
     def dims(self, stored: Sequence[Dims], p: Params) -> tuple[Dims, ...]:
         (dims,) = stored

@@ -45,6 +45,7 @@ TRANSPOSE = Transpose()
 EXPERT_COLUMNS = Chain(
     TRANSPOSE,
     EXPERT_ROWS,
+    probe=lambda p: (15, 7),
     witnesses=(
         layout((2, 2, 3), ((6, 2), (0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11)), expert_count=2),
     ),

@@ -72,6 +72,9 @@ class _ValueHeads(Unary):
         keys, values = delta_net_heads(p)
         return keys != values
 
+    def rows(self, p: Params) -> int:
+        return 7 * delta_net_heads(p)[1]
+
 
 class GroupRows(_ValueHeads):
     """Rows, or entries of a vector, one span a value head."""
@@ -117,6 +120,9 @@ class GroupColumns(_ValueHeads):
         ),
     )
 
+    def probe(self, p: Params) -> tuple[Dims, ...]:
+        return ((5, self.rows(p)),)
+
     def out(self, dims: Dims, p: Params) -> Dims:
         _, values = delta_net_heads(p)
         if len(dims) != 2 or dims[1] % values:
@@ -148,6 +154,10 @@ class GroupValueRows(_ValueHeads):
         ),
     )
 
+    def rows(self, p: Params) -> int:
+        keys, values = delta_net_heads(p)
+        return 2 * keys * p.positive("ssm.state_size") + 7 * values
+
     def _fixed(self, rows: int, p: Params) -> int:
         keys, values = delta_net_heads(p)
         fixed = 2 * keys * p.positive("ssm.state_size")
@@ -177,6 +187,7 @@ GROUPED_QKV_ROWS = GroupValueRows()
 GROUPED_CONV = Chain(
     GROUPED_QKV_ROWS,
     CONV_CHANNELS,
+    probe=lambda p: (GROUPED_QKV_ROWS.rows(p), 1, 4),
     witnesses=(
         layout(
             (14, 2),
@@ -196,6 +207,7 @@ _LOGS = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5)
 GROUPED_DECAY = Chain(
     GROUPED_ROWS,
     DECAY,
+    probe=lambda p: (delta_net_heads(p)[1],),
     witnesses=(
         Witness(
             "value",
@@ -211,6 +223,12 @@ GROUPED_DECAY = Chain(
             (((6,), (0.0, 1.0, 2.0, 0.5, 1.5, 2.5)),),
             _WRONG,
             tolerance=2e-6,
+        ),
+        Witness(
+            "refusal",
+            {"ssm.group_count": 2, "ssm.time_step_rank": 6},
+            (((6,), (0.0, 0.25, 0.5, 0.75, 1.0, 1.25)),),
+            (),
         ),
         # As many value heads as key heads: no reorder, and still an inversion.
         Witness(
