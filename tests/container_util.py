@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 import dmexp
+from dmexp._header import Header, read_header
 from dmexp.errors import DmexpError
 
 Array = npt.NDArray[Any]
@@ -132,6 +133,35 @@ def refusal(call: Callable[..., Any], *arguments: Any, **options: Any) -> DmexpE
     except DmexpError as error:
         return error
     raise AssertionError(f"{call} accepted {arguments!r:.200}")
+
+
+def everything(data: bytes) -> dict[str, Any]:
+    """All that a reader returns of a file, as plain data."""
+    header = header_of(data)
+    return {
+        "dtype": header.dtype,
+        "source": header.source,
+        "step": header.step,
+        "num_params": header.num_params,
+        "num_tensors": header.num_tensors,
+        "flushed": header.flushed,
+        "subnormal": header.subnormal,
+        "max_abs": header.max_abs,
+        "min_nonzero_abs": header.min_nonzero_abs,
+        "config": header.config,
+        "metadata": header.metadata,
+        "writer": header.writer,
+        "extra": header.extra,
+        "tensor_extra": header.tensor_extra,
+        "tensors": [
+            (name, array.shape, array.tobytes()) for name, array in dmexp.load(data).items()
+        ],
+    }
+
+
+def header_of(data: bytes) -> Header:
+    """The header of a whole file, checked against its lengths alone."""
+    return read_header(data, len(data), None)
 
 
 def read_lazily(path: Path) -> dict[str, Array]:

@@ -147,17 +147,13 @@ def _check_type(key: str, value: object, kind: str, tensor: str | None = None) -
         good = isinstance(value, dict)
     else:
         good = isinstance(value, list) and all(isinstance(entry, dict) for entry in value)
-    where = f"tensor {_shown(tensor)}: " if tensor is not None else "the header's "
+    if good and kind == "integer":
+        good = 0 <= value <= _I64_MAX  # type: ignore[operator]
+        kind = f"integer from 0 to {_I64_MAX}"
     if not good:
+        where = f"tensor {_shown(tensor)}: " if tensor is not None else "the header's "
         raise FormatError(
             f"{where}'{key}' is {_shown(value)}, expected {_article(kind)}. "
-            "Export the model again.",
-            key=key,
-            tensor=tensor,
-        )
-    if kind == "integer" and not 0 <= value <= _I64_MAX:  # type: ignore[operator]
-        raise FormatError(
-            f"{where}'{key}' is {_shown(value)}, expected an integer from 0 to {_I64_MAX}. "
             "Export the model again.",
             key=key,
             tensor=tensor,
