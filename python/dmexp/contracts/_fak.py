@@ -17,8 +17,12 @@ VERSIONS = "fak at mirror HEAD, 2026"
 
 # Its rotary default applies to every architecture but these.
 NEOX = frozenset(
-    "qwen2 qwen2moe qwen3 qwen3moe gemma gemma2 gemma3 gemma4 gemma4-assistant phi2 phi3 stablelm "
-    "gptneox gpt2 starcoder2 falcon mpt olmo2 gptoss".split()
+    (
+        *("qwen2", "qwen2moe", "qwen3", "qwen3moe"),
+        *("gemma", "gemma2", "gemma3", "gemma4", "gemma4-assistant"),
+        *("phi2", "phi3", "stablelm", "gptneox", "gpt2", "starcoder2"),
+        *("falcon", "mpt", "olmo2", "gptoss"),
+    )
 )
 
 _SPELLINGS = dict.fromkeys(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -85,7 +86,7 @@ def mutants_of(contract: Contract) -> Iterator[tuple[str, str]]:
                     _killer(contract, lambda w: _opposite(step, w)),
                 )
     for at in range(max((len(w.wrong) for w in step.witnesses), default=0)):
-        yield f"other metadata, {at + 1}", _killer(contract, lambda w, at=at: _wrong(step, w, at))
+        yield f"other metadata, {at + 1}", _killer(contract, partial(_wrong, step, at))
     if len(contract.external) > 1:
         yield (
             "inputs reversed",
@@ -139,7 +140,7 @@ def _cut(flat: Array, dims: Sequence[tuple[int, ...]]) -> list[Array]:
     return [part.reshape(one) for part, one in zip(np.split(flat, edges[:-1]), dims, strict=True)]
 
 
-def _wrong(step: Step, witness: Witness, at: int) -> str:
+def _wrong(step: Step, at: int, witness: Witness) -> str:
     if at >= len(witness.wrong):
         return ""
     return _run(step, witness, witness.params(witness.wrong[at]), _active_undo(step), step.check)

@@ -127,4 +127,9 @@ class Params:
         extra = self.metadata.get(f"{self.prefix}.nextn_predict_layers", 0)
         if not isinstance(total, int) or not isinstance(extra, int):
             return None
+        if not 0 <= extra < max(total, 1):
+            raise self.fail(
+                f"'{self.prefix}.nextn_predict_layers' is {extra}, "
+                f"of {total} in '{self.prefix}.block_count'"
+            )
         return total - extra

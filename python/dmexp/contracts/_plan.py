@@ -365,10 +365,7 @@ def _id(group: _Group) -> str:
 
 def _outputs(declaration: Architecture, group: _Group) -> list[Output]:
     step, p = group.rule.step, group.params
-    if step is None or not step.active(p):
-        dims = group.dims
-    else:
-        dims = step.dims(group.dims, p)
+    dims = step.dims(group.dims, p) if step is not None and step.active(p) else group.dims
     names = _names(declaration, group, len(dims))
     transform = _id(group)
     return [
@@ -377,7 +374,7 @@ def _outputs(declaration: Architecture, group: _Group) -> list[Output]:
             dims[part],
             group.names,
             transform,
-            status(declaration.name, step.id if step is not None and transform else ""),
+            status(declaration.name, group.rule.external),
             group.dims,
             step,
             p,

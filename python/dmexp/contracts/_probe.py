@@ -109,8 +109,8 @@ def _probe(architecture: Architecture, present: str | None, sections: bool) -> P
             packed.append([rule])
     blocks = {id(rule): at for at, members in enumerate(packed) for rule in members}
     count = len(packed)
-    if "layers_per_stack" in _layer_keys(architecture):
-        count += count % 2
+    # Two stacks of as many layers each, where an architecture has two.
+    count += count % 2
     for rule in mtp:
         blocks[id(rule)] = count
     metadata = _metadata(architecture, count, bool(mtp), sections)
@@ -142,10 +142,6 @@ def _applies(rule: Rule, block: set[str], architecture: Architecture) -> bool:
             if condition.beside and not condition.absent and condition.beside in block:
                 return False
     return True
-
-
-def _layer_keys(architecture: Architecture) -> str:
-    return "layers_per_stack" if architecture.name == "hrm_text" else ""
 
 
 def _metadata(architecture: Architecture, count: int, mtp: bool, sections: bool) -> dict[str, Any]:
@@ -200,9 +196,8 @@ def _add(probe: Probe, rule: Rule, block: int) -> None:
         # Stacks of experts have an axis in front.
         stacked = "{e}" not in str(rule.canonical) and not isinstance(step, Chain | Reshape)
         wanted = tuple((3, *dims) if stacked and len(dims) == 2 else dims for dims in wanted)
-    elif all(len(dims) == 2 for dims in wanted):
-        flat = all(name.endswith(".bias") for name in rule.external)
-        wanted = tuple(dims[:1] for dims in wanted) if flat else wanted
+    elif all(name.endswith(".bias") for name in rule.external) and not isinstance(step, Reshape):
+        wanted = tuple(dims[:1] if len(dims) == 2 else dims for dims in wanted)
     names = _canonical_names(architecture, rule, p, len(wanted))
     decay = step is not None and step.canonical is DECAY_LOG
     arrays = [_decay(dims) if decay else _values(probe, dims) for dims in wanted]

@@ -124,7 +124,7 @@ def contract_of(declaration: Architecture, rule: Rule) -> Contract | None:
         tolerance=step.tolerance,
         witnesses=step.witnesses,
         step=step,
-        status=status(declaration.name, step.id),
+        status=status(declaration.name, rule.external),
     )
 
 

@@ -243,7 +243,9 @@ class Chain(Unary):
         *parts: Unary,
         probe: Callable[[Params], Dims],
         witnesses: tuple[Witness, ...],
+        self_inverse: bool = False,
     ) -> None:
+        self.self_inverse = self_inverse
         self.parts = parts
         self._probe = probe
         self.witnesses = witnesses

@@ -7,7 +7,7 @@ from . import _tables as t
 
 BERT = """
 token_embd.weight       -> embeddings.word_embeddings.weight
-token_types.weight      -> embeddings.token_type_embeddings.weight
+token_types.weight      -> embeddings.token_type_embeddings.weight  : unit-row
 position_embd.weight    -> embeddings.position_embeddings.weight
 token_embd_norm.*       -> embeddings.LayerNorm.*
 .attn_q.*               -> @.attention.self.query.*
@@ -20,12 +20,13 @@ token_embd_norm.*       -> embeddings.LayerNorm.*
 .ffn_down.*             -> @.output.dense.*
 .layer_output_norm.*    -> @.output.LayerNorm.*
 cls.*                   -> classifier.dense.*
-cls.output.*            -> classifier.out_proj.*
+cls.output.weight       -> classifier.out_proj.weight  : unit-row
+cls.output.bias         -> classifier.out_proj.bias
 """
 
 NOMIC = """
 token_embd.weight       -> embeddings.word_embeddings.weight
-token_types.weight      -> embeddings.token_type_embeddings.weight
+token_types.weight      -> embeddings.token_type_embeddings.weight  : unit-row
 token_embd_norm.*       -> emb_ln.*
 .attn_qkv.*             -> @.attn.Wqkv.*
 .attn_output.*          -> @.attn.out_proj.*
@@ -64,7 +65,7 @@ JINA2_CODE = """
 
 JINA3 = """
 token_embd.weight       -> embeddings.word_embeddings.weight
-token_types.weight      -> embeddings.token_type_embeddings.weight
+token_types.weight      -> embeddings.token_type_embeddings.weight  : unit-row
 token_embd_norm.*       -> emb_ln.*
 .attn_qkv.*             -> @.mixer.Wqkv.*
 .attn_output.*          -> @.mixer.out_proj.*
@@ -86,7 +87,8 @@ output_norm.*           -> final_norm.*
 .ffn_down.*             -> @.mlp.Wo.*
 cls.*                   -> head.dense.*
 cls.norm.*              -> head.norm.*
-cls.output.*            -> classifier.*
+cls.output.weight       -> classifier.weight  : unit-row
+cls.output.bias         -> classifier.bias
 """
 
 NEO = """
@@ -99,7 +101,8 @@ enc.output_norm.*       -> layer_norm.*
 .ffn_up.*               -> @.ffn.w12.*
 .ffn_down.*             -> @.ffn.w3.*
 cls.*                   -> dense.*
-cls.output.*            -> classifier.*
+cls.output.weight       -> classifier.weight  : unit-row
+cls.output.bias         -> classifier.bias
 """
 
 T5_ENCODER = """
@@ -147,7 +150,7 @@ dec.blk.{i}.ffn_up.*    -> decoder.block.{i}.layer.2.DenseReluDense.wi.* ? no de
 """
 
 WAVTOKENIZER = """
-token_embd.weight       -> feature_extractor.encodec.quantizer.vq.layers.0._codebook.embed
+token_embd.weight       -> backbone.embedding.weight
 token_embd_norm.*       -> backbone.norm.*
 conv1d.*                -> backbone.embed.*
 output.*                -> head.out.*

@@ -102,7 +102,7 @@ LAGUNA = """
 """
 
 ERNIE_MOE = """
-.exp_probs_b.bias       -> @.mlp.moe_statics.e_score_correction_bias
+.exp_probs_b.bias       -> @.mlp.moe_statics.e_score_correction_bias  : unit-row
 """
 
 EXAONE_MOE = """

@@ -55,7 +55,7 @@ KIMI_LINEAR = """
 .ssm_g_a.weight         -> @.self_attn.g_a_proj.weight
 .ssm_g_b.weight         -> @.self_attn.g_b_proj.weight
 .ssm_beta.*             -> @.self_attn.b_proj.*
-.ssm_a                  -> @.self_attn.A_log            : decay
+.ssm_a                  -> @.self_attn.A_log            : decay/four-axes
 .ssm_dt.bias            -> @.self_attn.dt_bias
 .ssm_norm.weight        -> @.self_attn.o_norm.weight
 """
@@ -73,6 +73,7 @@ output_res_score.weight -> model.output_attn_res_proj.weight        : unmultiply
 .ffn_res_score.weight   -> @.mlp_res_proj.weight                    : unmultiply-gain
 .attn_gate.weight       -> @.self_attn.g_proj.weight
 .ssm_g.weight           -> @.self_attn.g_proj.weight
+.ssm_a                  -> @.self_attn.A_log            : decay
 !.ssm_g_a.weight
 !.ssm_g_b.weight
 .ffn_routed_down.weight -> @.block_sparse_moe.routed_expert_down_proj.weight
@@ -81,6 +82,7 @@ output_res_score.weight -> model.output_attn_res_proj.weight        : unmultiply
 """
 
 GLM5_NEXT = """
+.ssm_a                  -> @.self_attn.A_log            : decay
 .hc_attn_fn.weight      -> @.hc_attn_fn
 .hc_attn_base.weight    -> @.hc_attn_base
 .hc_attn_scale.weight   -> @.hc_attn_scale

@@ -19,7 +19,7 @@ output.*            -> lm_head.*
 """
 
 SHARED_EXPERT = """
-.ffn_gate_inp_shexp.*   -> @.mlp.shared_expert_gate.*
+.ffn_gate_inp_shexp.weight -> @.mlp.shared_expert_gate.weight  : unit-row
 .ffn_gate_shexp.*       -> @.mlp.shared_expert.gate_proj.*
 .ffn_up_shexp.*         -> @.mlp.shared_expert.up_proj.*
 .ffn_down_shexp.*       -> @.mlp.shared_expert.down_proj.*

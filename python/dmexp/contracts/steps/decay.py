@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from .._domain import DECAY_LOG, NEGATIVE_DECAY, POSITIVE_DECAY
 from .._params import Params
-from .._step import Chain, Dims, Unary, Witness, value
-from .shapes import HEAD_VECTOR
+from .._step import Chain, Dims, Unary, Witness, layout, value
+from .shapes import HEAD_VECTOR, Reshape
 
-__all__ = ["DECAY", "DECAY_OF_HEADS", "POSITIVE_DECAY_OF_HEADS"]
+__all__ = ["DECAY", "DECAY_OF_FOUR_AXES", "DECAY_OF_HEADS", "POSITIVE_DECAY_OF_HEADS"]
 
 Array = NDArray[Any]
 
@@ -98,6 +98,29 @@ def _of_heads(sign: int) -> Chain:
         ),
     )
 
+
+# (1, 1, heads, 1), of which tools that quantize a file leave (heads, 1).
+DECAY_OF_FOUR_AXES = Chain(
+    Reshape(
+        "keeps all four axes, of which tools that quantize a file drop the first two",
+        lambda dims, p: (*(1,) * (4 - len(dims)), *dims) if len(dims) == 2 else dims,
+        lambda dims, p: dims[2:],
+        layout((3, 1), ((1, 1, 3, 1), range(3))),
+        probe=(1, 1, 6, 1),
+    ),
+    DECAY,
+    probe=lambda p: (1, 1, 6, 1),
+    witnesses=(
+        Witness(
+            "value",
+            {},
+            (((3, 1), (-_SQRT_E,) * 3),),
+            (((1, 1, 3, 1), (0.5,) * 3),),
+            tolerance=2e-6,
+        ),
+        Witness("refusal", {}, (((3, 1), (0.0, 0.25, 0.5)),), ()),
+    ),
+)
 
 DECAY_OF_HEADS = _of_heads(-1)
 POSITIVE_DECAY_OF_HEADS = _of_heads(+1)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._params import Params
-from .._step import WIDTH, Dims, Step, Unary, layout
+from .._step import WIDTH, Dims, Step, Unary, Witness, layout
 from .rotary import Role, head_count, head_dim, to_halves, to_pairs
 
 __all__ = [
@@ -26,9 +26,6 @@ __all__ = [
     "BANDS_SPLIT_GATED",
     "BANDS_SPLIT_ROTARY",
     "BANDS_SPLIT_ROTARY_DIVIDED",
-    "GROUPS_FROM_BANDS",
-    "GROUPS_MERGED_ROTARY",
-    "HEADS_FROM_BANDS",
 ]
 
 Array = NDArray[Any]
@@ -60,62 +57,15 @@ class SplitBands(Step):
     keys = (*_KEYS, "attention.key_length", "attention.value_length")
     consumer = "Reads q, k and v as three bands of rows."
 
-    def __init__(self, key: Role | None = None, *, gated: bool = False) -> None:
+    def __init__(self, key: Role | None = None, *, gated: bool = False, witness: Witness) -> None:
         self.key: Role | None = key
         self.gated = gated
         self.moves = key is not None
         self.exporter = "joins q, k and v by rows (--fuse-qkv)"
+        self.witnesses = (witness,)
         if key is not None:
             self.id = "split-qkv+rotary-unpermute"
             self.exporter += ", after regrouping the rows of q and k to adjacent pairs"
-            q = (0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11)
-            out = (
-                ((12,), q),
-                ((6,), (12, 14, 16, 13, 15, 17)),
-                ((6,), (18, 19, 20, 21, 22, 23)),
-            )
-            if key == "key, heads divided":
-                # 6 query heads, 3 key heads of dim 4: k is regrouped as 2 heads of 6.
-                q = tuple(4 * head + row for head in range(6) for row in (0, 2, 1, 3))
-                k = (24, 26, 28, 25, 27, 29, 30, 32, 34, 31, 33, 35)
-                self.witnesses = (
-                    layout(
-                        (48,),
-                        (((24,), q), ((12,), k), ((12,), tuple(range(36, 48)))),
-                        attention__head_count=6,
-                        attention__head_count_kv=3,
-                        wrong=({"attention.head_count_kv": 6}, {"attention.head_count": 3}),
-                    ),
-                )
-                return
-            self.witnesses = (
-                layout(
-                    (24,),
-                    out,
-                    attention__head_count=2,
-                    attention__head_count_kv=1,
-                    wrong=(
-                        {"attention.head_count": 4, "attention.head_count_kv": 2},
-                        {"attention.head_count": 1, "attention.head_count_kv": 1},
-                    ),
-                ),
-            )
-            return
-        counts = (8, 4, 4) if not gated else (16, 4, 4)
-        total = sum(counts)
-        edges = (0, counts[0], counts[0] + counts[1], total)
-        self.witnesses = (
-            layout(
-                (total,),
-                tuple(
-                    ((end - start,), tuple(range(start, end)))
-                    for start, end in zip(edges, edges[1:], strict=False)
-                ),
-                attention__head_count=2,
-                attention__head_count_kv=1,
-                wrong=({"attention.head_count": 1, "attention.head_count_kv": 2},),
-            ),
-        )
 
     def probe(self, p: Params) -> tuple[Dims, ...]:
         q, k, v = 6 * p.heads * (1 + self.gated), 6 * p.kv_heads, 6 * p.kv_heads
@@ -149,49 +99,17 @@ class MergeBands(Step):
     """Three tensors to one with a band each."""
 
     kind = "layout"
-    keys = _KEYS
     consumer = "Reads q, k and v as three tensors."
 
-    def __init__(self, key: Role | None = None) -> None:
+    def __init__(self, key: Role | None = None, *, witness: Witness) -> None:
         self.key: Role | None = key
         self.moves = key is not None
         self.id = "merge-qkv" if key is None else "rotary-unpermute+merge-qkv"
+        self.keys = () if key is None else _KEYS
         self.exporter = "splits the fused rows into q, k and v"
-        order: tuple[int, ...] = tuple(range(24))
-        counts = {"attention__head_count": 2, "attention__head_count_kv": 1}
-        if key is None:
-            self.keys = ()
-        else:
+        self.witnesses = (witness,)
+        if key is not None:
             self.exporter += ", and regroups the rows of q and k to adjacent pairs"
-            if key == "key, heads divided":
-                # 6 query heads, 3 key heads: k is regrouped as 2 heads.
-                counts = {"attention__head_count": 6, "attention__head_count_kv": 3}
-                q, k = range(36), (36, 38, 40, 37, 39, 41, 42, 44, 46, 43, 45, 47)
-                q = tuple(h * 6 + j for h in range(6) for j in (0, 2, 4, 1, 3, 5))  # type: ignore[assignment]
-                self.witnesses = (
-                    layout(
-                        ((36,), (12,), (6,)),
-                        ((54,), (*q, *k, *range(48, 54))),
-                        wrong=({"attention.head_count_kv": 6}, {"attention.head_count": 3}),
-                        **counts,
-                    ),
-                )
-                return
-            order = (0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11) + (12, 14, 16, 13, 15, 17)
-            order += (18, 19, 20, 21, 22, 23)
-        self.witnesses = (
-            layout(
-                ((12,), (6,), (6,)),
-                ((24,), order),
-                wrong=()
-                if key is None
-                else (
-                    {"attention.head_count": 1},
-                    {"attention.head_count": 3, "attention.head_count_kv": 3},
-                ),
-                **counts,
-            ),
-        )
 
     def probe(self, p: Params) -> tuple[Dims, ...]:
         return ((6 * (p.heads + 2 * p.kv_heads), WIDTH),)
@@ -231,8 +149,11 @@ class RotateBands(Unary):
             (24,),
             (
                 (24,),
-                (0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11, 12, 14, 16, 13, 15, 17)
-                + tuple(range(18, 24)),
+                (
+                    *(0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11),
+                    *(12, 14, 16, 13, 15, 17),
+                    *range(18, 24),
+                ),
             ),
             attention__head_count=2,
             attention__head_count_kv=1,
@@ -261,181 +182,79 @@ class RotateBands(Unary):
         return np.concatenate((to_pairs(q, p.heads), to_pairs(k, p.kv_heads), v))
 
 
-class HeadsFromBands(Unary):
-    """Three bands to q, k, v of each head in turn."""
+# Two heads of six rows, and one of six, from adjacent pairs to two halves.
+_TWO_HEADS = (0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11)
+_ONE_HEAD = (0, 2, 4, 1, 3, 5)
+_COUNTS = {"attention__head_count": 2, "attention__head_count_kv": 1}
+_WRONG = (
+    {"attention.head_count": 4, "attention.head_count_kv": 2},
+    {"attention.head_count": 1, "attention.head_count_kv": 1},
+)
+# Six query heads of four rows; k has three heads and is regrouped as 6 // 3 heads of six.
+_SIX_HEADS = tuple(4 * head + row for head in range(6) for row in (0, 2, 1, 3))
+_DIVIDED = {"attention__head_count": 6, "attention__head_count_kv": 3}
+_WRONG_DIVIDED = ({"attention.head_count_kv": 6}, {"attention.head_count": 3})
 
-    id = "qkv-bands-to-heads"
-    kind = "layout"
-    keys = ("attention.head_count",)
-    exporter = "regroups q, k, v of each head into all q, all k, all v"
-    consumer = "Reads q, k and v as three bands of rows."
-    witnesses = (
-        layout(
-            (18,),
-            ((18,), (0, 1, 6, 7, 12, 13, 2, 3, 8, 9, 14, 15, 4, 5, 10, 11, 16, 17)),
-            attention__head_count=3,
-            wrong=({"attention.head_count": 1}, {"attention.head_count": 2}),
-        ),
-        layout(
-            (12,),
-            ((12,), (0, 1, 4, 5, 8, 9, 2, 3, 6, 7, 10, 11)),
-            attention__head_count=2,
-            wrong=({"attention.head_count": 1}, {"attention.head_count": 4}),
-        ),
+
+def _from(start: int, order: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(start + at for at in order)
+
+
+BANDS_SPLIT = SplitBands(
+    witness=layout(
+        (16,),
+        (((8,), range(8)), ((4,), range(8, 12)), ((4,), range(12, 16))),
+        wrong=({"attention.head_count": 1, "attention.head_count_kv": 2},),
+        **_COUNTS,
     )
-
-    def rows(self, p: Params) -> int:
-        return 18 * p.heads
-
-    def out(self, dims: Dims, p: Params) -> Dims:
-        if dims[0] % (3 * p.heads):
-            raise p.fail(f"{dims[0]} rows do not hold q, k and v of {p.heads} heads")
-        return dims
-
-    def undo_one(self, array: Array, p: Params) -> Array:
-        self.out(array.shape, p)
-        bands = array.reshape(3, p.heads, -1, *array.shape[1:])
-        return bands.swapaxes(0, 1).reshape(array.shape)
-
-    def redo_one(self, array: Array, p: Params) -> Array:
-        self.out(array.shape, p)
-        heads = array.reshape(p.heads, 3, -1, *array.shape[1:])
-        return heads.swapaxes(0, 1).reshape(array.shape)
-
-
-def _groups(rows: int, p: Params) -> tuple[int, int, int]:
-    """Key groups, query heads in one, rows of a head."""
-    heads, kv = p.heads, p.kv_heads
-    if heads % kv or rows % (heads + 2 * kv):
-        raise p.fail(f"{rows} rows do not hold {heads} query heads in {kv} key groups")
-    return kv, heads // kv, rows // (heads + 2 * kv)
-
-
-def _to_groups(q: Array, k: Array, v: Array, kv: int) -> Array:
-    width = q.shape[1:]
-    parts = [band.reshape(kv, -1, *width) for band in (q, k, v)]
-    return np.concatenate(parts, axis=1).reshape(-1, *width)
-
-
-def _from_groups(array: Array, p: Params) -> tuple[Array, Array, Array]:
-    kv, per_group, dim = _groups(array.shape[0], p)
-    width = array.shape[1:]
-    groups = array.reshape(kv, (per_group + 2) * dim, *width)
-    q, k, v = np.split(groups, [per_group * dim, (per_group + 1) * dim], axis=1)
-    return q.reshape(-1, *width), k.reshape(-1, *width), v.reshape(-1, *width)
-
-
-class GroupsFromBands(Unary):
-    """Three bands to the query heads, the key and the value of each key group in turn."""
-
-    id = "qkv-bands-to-groups"
-    kind = "layout"
-    keys = _KEYS
-    exporter = "regroups q.., k, v of each key group into all q, all k, all v"
-    consumer = "Reads q, k and v as three bands of rows."
-    witnesses = (
-        # 4 query heads of dim 1 in 2 groups.
-        layout(
-            (8,),
-            ((8,), (0, 1, 4, 6, 2, 3, 5, 7)),
-            attention__head_count=4,
-            attention__head_count_kv=2,
-            wrong=(
-                {"attention.head_count_kv": 1, "attention.head_count": 6},
-                {"attention.head_count": 2},
-            ),
+)
+BANDS_SPLIT_GATED = SplitBands(
+    gated=True,
+    witness=layout(
+        (24,),
+        (((16,), range(16)), ((4,), range(16, 20)), ((4,), range(20, 24))),
+        wrong=({"attention.head_count": 1, "attention.head_count_kv": 2},),
+        **_COUNTS,
+    ),
+)
+BANDS_SPLIT_ROTARY = SplitBands(
+    "key",
+    witness=layout(
+        (24,),
+        (((12,), _TWO_HEADS), ((6,), _from(12, _ONE_HEAD)), ((6,), range(18, 24))),
+        wrong=_WRONG,
+        **_COUNTS,
+    ),
+)
+BANDS_SPLIT_ROTARY_DIVIDED = SplitBands(
+    "key, heads divided",
+    witness=layout(
+        (48,),
+        (((24,), _SIX_HEADS), ((12,), _from(24, _TWO_HEADS)), ((12,), range(36, 48))),
+        wrong=_WRONG_DIVIDED,
+        **_DIVIDED,
+    ),
+)
+BANDS_MERGED = MergeBands(witness=layout(((12,), (6,), (6,)), ((24,), range(24))))
+BANDS_MERGED_ROTARY = MergeBands(
+    "key",
+    witness=layout(
+        ((12,), (6,), (6,)),
+        ((24,), (*_TWO_HEADS, *_from(12, _ONE_HEAD), *range(18, 24))),
+        wrong=(
+            {"attention.head_count": 1},
+            {"attention.head_count": 3, "attention.head_count_kv": 3},
         ),
-        layout(
-            (16,),
-            ((16,), (0, 1, 2, 3, 8, 9, 12, 13, 4, 5, 6, 7, 10, 11, 14, 15)),
-            attention__head_count=4,
-            attention__head_count_kv=2,
-            wrong=(
-                {"attention.head_count": 2, "attention.head_count_kv": 1},
-                {"attention.head_count": 8, "attention.head_count_kv": 4},
-            ),
-        ),
-    )
-
-    def active(self, p: Params) -> bool:
-        # With one key head the bands and the only group are one and the same.
-        return p.kv_heads != 1
-
-    def rows(self, p: Params) -> int:
-        return 6 * (p.heads + 2 * p.kv_heads)
-
-    def out(self, dims: Dims, p: Params) -> Dims:
-        _groups(dims[0], p)
-        return dims
-
-    def undo_one(self, array: Array, p: Params) -> Array:
-        kv, per_group, dim = _groups(array.shape[0], p)
-        q, k, v = np.split(array, [kv * per_group * dim, kv * (per_group + 1) * dim])
-        return _to_groups(q, k, v, kv)
-
-    def redo_one(self, array: Array, p: Params) -> Array:
-        return np.concatenate(_from_groups(array, p))
-
-
-class MergeGroups(Step):
-    """Three tensors, q and k in adjacent pairs, to one fused by key group, in two halves."""
-
-    id = "rotary-unpermute+merge-qkv-groups"
-    kind = "layout"
-    keys = _KEYS
-    exporter = "splits the fused rows by key group, and regroups q and k to adjacent pairs"
-    consumer = "Reads q, k and v as three tensors; rotates rows 2j and 2j+1 of each head."
-    witnesses = (
-        layout(
-            ((24,), (12,), (12,)),
-            (
-                (48,),
-                (0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11)
-                + (24, 26, 28, 25, 27, 29)
-                + (36, 37, 38, 39, 40, 41)
-                + (12, 14, 16, 13, 15, 17, 18, 20, 22, 19, 21, 23)
-                + (30, 32, 34, 31, 33, 35)
-                + (42, 43, 44, 45, 46, 47),
-            ),
-            attention__head_count=4,
-            attention__head_count_kv=2,
-            wrong=(
-                {"attention.head_count": 2, "attention.head_count_kv": 1},
-                {"attention.head_count": 2},
-            ),
-        ),
-    )
-
-    def probe(self, p: Params) -> tuple[Dims, ...]:
-        return ((6 * (p.heads + 2 * p.kv_heads), WIDTH),)
-
-    def dims(self, stored: Sequence[Dims], p: Params) -> tuple[Dims, ...]:
-        rows = sum(dims[0] for dims in stored)
-        kv, per_group, dim = _groups(rows, p)
-        wanted = (kv * per_group * dim, kv * dim, kv * dim)
-        if tuple(dims[0] for dims in stored) != wanted or dim % 2:
-            raise p.fail(f"{[dims[0] for dims in stored]} rows of q, k, v, expected {list(wanted)}")
-        return ((rows, *stored[0][1:]),)
-
-    def inverse(self, stored: Sequence[Array], p: Params, part: int = 0) -> Array:
-        q, k, v = stored
-        self.dims([q.shape, k.shape, v.shape], p)
-        return _to_groups(to_halves(q, p.heads), to_halves(k, p.kv_heads), v, p.kv_heads)
-
-    def forward(self, canonical: Sequence[Array], p: Params) -> tuple[Array, ...]:
-        (array,) = canonical
-        q, k, v = _from_groups(array, p)
-        return to_pairs(q, p.heads), to_pairs(k, p.kv_heads), v
-
-
-BANDS_SPLIT = SplitBands()
-BANDS_SPLIT_GATED = SplitBands(gated=True)
-BANDS_SPLIT_ROTARY = SplitBands("key")
-BANDS_SPLIT_ROTARY_DIVIDED = SplitBands("key, heads divided")
-BANDS_MERGED = MergeBands()
-BANDS_MERGED_ROTARY = MergeBands("key")
-BANDS_MERGED_ROTARY_DIVIDED = MergeBands("key, heads divided")
+        **_COUNTS,
+    ),
+)
+BANDS_MERGED_ROTARY_DIVIDED = MergeBands(
+    "key, heads divided",
+    witness=layout(
+        ((24,), (12,), (12,)),
+        ((48,), (*_SIX_HEADS, *_from(24, _TWO_HEADS), *range(36, 48))),
+        wrong=_WRONG_DIVIDED,
+        **_DIVIDED,
+    ),
+)
 BANDS_ROTARY = RotateBands()
-HEADS_FROM_BANDS = HeadsFromBands()
-GROUPS_FROM_BANDS = GroupsFromBands()
-GROUPS_MERGED_ROTARY = MergeGroups()

@@ -135,8 +135,10 @@ class StackedRotaryUnpermute(Unary):
             (24,),
             (
                 (24,),
-                (0, 2, 4, 1, 3, 5, 6, 7, 8, 9, 10, 11)
-                + (12, 14, 16, 13, 15, 17, 18, 19, 20, 21, 22, 23),
+                (
+                    *(0, 2, 4, 1, 3, 5, 6, 7, 8, 9, 10, 11),
+                    *(12, 14, 16, 13, 15, 17, 18, 19, 20, 21, 22, 23),
+                ),
             ),
             attention__head_count=2,
             wrong=({"attention.head_count": 1}, {"attention.head_count": 3}),

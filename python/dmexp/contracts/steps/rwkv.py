@@ -154,13 +154,20 @@ BLOCKS_FIRST = Chain(
     REORDER,
     TRANSPOSE,
     probe=lambda p: (5, 2, 7),
+    # Both parts are, and neither disturbs the other.
+    self_inverse=True,
     witnesses=(
         layout(
             (5, 2, 3),
             (
                 (5, 3, 2),
-                (18, 21, 19, 22, 20, 23, 6, 9, 7, 10, 8, 11, 12, 15, 13)
-                + (16, 14, 17, 0, 3, 1, 4, 2, 5, 24, 27, 25, 28, 26, 29),
+                (
+                    *(18, 21, 19, 22, 20, 23),
+                    *(6, 9, 7, 10, 8, 11),
+                    *(12, 15, 13, 16, 14, 17),
+                    *(0, 3, 1, 4, 2, 5),
+                    *(24, 27, 25, 28, 26, 29),
+                ),
             ),
         ),
     ),

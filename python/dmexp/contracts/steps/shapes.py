@@ -23,6 +23,7 @@ __all__ = [
     "HEAD_VECTOR",
     "LAYER_CONV",
     "SHORT_CONV",
+    "UNIT_ROW",
     "Reshape",
 ]
 
@@ -125,6 +126,15 @@ HEAD_VECTOR = Reshape(
     lambda dims, p: (dims[0], 1),
     layout((3, 1), ((3,), range(3))),
     probe=(6,),
+)
+
+# Programs that rewrite a file drop the slowest axes of length 1; the exporter itself keeps them.
+UNIT_ROW = Reshape(
+    "keeps a single row, which tools that quantize a file turn into a vector",
+    lambda dims, p: dims if len(dims) == 2 else (1, *dims),
+    lambda dims, p: dims[1:],
+    layout((3,), ((1, 3), range(3))),
+    probe=(1, 7),
 )
 
 GROUPED_NORM = Reshape(

@@ -65,7 +65,7 @@ def _swap(array: Array, outer: int, inner: int, axis: int) -> Array:
 
 class _ValueHeads(Unary):
     kind = "layout"
-    keys = _KEYS
+    keys: tuple[str, ...] = _KEYS
     consumer = "Takes value head v to belong to key head v modulo the number of key heads."
 
     def active(self, p: Params) -> bool:
@@ -193,7 +193,7 @@ GROUPED_CONV = Chain(
             (14, 2),
             (
                 (14, 1, 2),
-                tuple(range(16)) + (16, 17, 20, 21, 24, 25, 18, 19, 22, 23, 26, 27),
+                (*range(16), *(16, 17, 20, 21, 24, 25), *(18, 19, 22, 23, 26, 27)),
             ),
             ssm__state_size=2,
             wrong=_WRONG,
