@@ -172,7 +172,7 @@ def read_header(data: Any, length: int, path: str | None) -> Header:
         raw = bytes(memoryview(data)[PREFIX_BYTES : PREFIX_BYTES + header_bytes])
         fields, index, extra, tensor_extra = parse_header(raw, payload_bytes)
         header = Header(fields, index, extra=extra, tensor_extra=tensor_extra, **place)
-    _check_arithmetic(header)
+    check_arithmetic(header)
     return header
 
 
@@ -245,7 +245,13 @@ def _read_prefix(data: Any, length: int, path: str | None) -> tuple[int, int, in
     return header_bytes, payload_bytes, crc32
 
 
-def _check_arithmetic(header: Header) -> None:
+def check_arithmetic(header: Header) -> None:
+    """Compare what a header says in one place with what it says in another.
+
+    Raises
+    ------
+    UnsupportedError, FormatError
+    """
     check_version(header.format)
     width = WIDTH_BYTES[header.dtype]
     _check_claim("num_tensors", header.num_tensors, len(header.index), "tensors are listed")
