@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ import tomli
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dmexp import families
 from dmexp.errors import FormatError, SizeOverflowError
 from dmexp.loaders.hf_config import LARGEST_CONFIG_BYTES, load_config, read_config
+from dmexp.loaders.hf_used_keys import USED_KEYS
 from families_util import CHECKPOINTS, CORPUS
 
 
@@ -183,3 +186,18 @@ def test_any_config_reads_back_as_itself(
     config = read_config(path)
     assert config.values == values
     assert tomli.loads(config.text) == values
+
+
+def test_every_key_that_a_family_reads_counts_as_read() -> None:
+    folder = Path(families.__file__).parent
+    # Configs of dormouse are TOML, and a vision tower is a table of its own.
+    modules = [p for p in folder.glob("*.py") if p.stem not in ("dormouse", "_vision", "_config")]
+    read = set()
+    for module in modules:
+        for call in re.finditer(
+            r"\.(?:count|counts|flag|number|text|texts|is_text|has)\(([^()]*)", module.read_text()
+        ):
+            read |= set(re.findall(r'"(\w+)"', call[1]))
+    towers = {"text_config", "vision_config", "audio_config", "model", "auto"}
+    assert len(read) > 80
+    assert read - towers <= USED_KEYS

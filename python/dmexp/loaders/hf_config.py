@@ -23,82 +23,11 @@ import tomli_w
 from dmexp.errors import FormatError, SizeOverflowError
 
 from ._bounded import read_at_most
+from .hf_used_keys import USED_KEYS
 
 LARGEST_CONFIG_BYTES = 32 * 1024 * 1024
 DEEPEST_NESTING = 64
 
-# Keys whose values decide what the weights mean; a verdict, a check or the runtime reads them.
-USED_KEYS = frozenset(
-    [
-        "model_type",
-        "vocab_size",
-        "hidden_size",
-        "n_embd",
-        "intermediate_size",
-        "n_inner",
-        "block_ff_dim",
-        "d_inner",
-        "num_hidden_layers",
-        "n_layer",
-        "num_attention_heads",
-        "n_head",
-        "num_key_value_heads",
-        "head_dim",
-        "max_position_embeddings",
-        "n_positions",
-        "n_ctx",
-        "type_vocab_size",
-        "tie_word_embeddings",
-        "attention_bias",
-        "mlp_bias",
-        "torch_dtype",
-        "dtype",
-        "rms_norm_eps",
-        "layer_norm_eps",
-        "layer_norm_epsilon",
-        "norm_eps",
-        "rope_theta",
-        "rotary_emb_base",
-        "rope_local_base_freq",
-        "partial_rotary_factor",
-        "rotary_pct",
-        "num_experts",
-        "num_local_experts",
-        "n_routed_experts",
-        "moe_intermediate_size",
-        "shared_expert_intermediate_size",
-        "moe_shared_expert_intermediate_size",
-        "decoder_sparse_step",
-        "mlp_only_layers",
-        "layer_types",
-        "layers_block_type",
-        "hybrid_override_pattern",
-        "linear_num_key_heads",
-        "linear_num_value_heads",
-        "linear_key_head_dim",
-        "linear_value_head_dim",
-        "linear_conv_kernel_dim",
-        "state_size",
-        "conv_kernel",
-        "expand",
-        "time_step_rank",
-        "ssm_state_size",
-        "mamba_num_heads",
-        "mamba_head_dim",
-        "n_groups",
-        "eos_token_id",
-        "bos_token_id",
-        "embedding_multiplier",
-        "residual_multiplier",
-        "attention_multiplier",
-        "logits_scaling",
-        "logit_scale",
-        "query_pre_attn_scalar",
-        "attn_logit_softcapping",
-        "final_logit_softcapping",
-        "quantization_config",
-    ]
-)
 _USED_TABLES = frozenset({"rope_parameters", "rope_scaling"})
 _NESTED_MODELS = frozenset({"text_config"})
 
