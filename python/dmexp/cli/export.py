@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .._refusal import quoted
 from . import _arguments as arguments
 from ._progress import progress_bar
+from ._provenance import record_of, require_free, write
 from ._shapes import shapes_dict, shapes_line
 from ._text import bytes_text, print_json, print_notice, printable
 
@@ -126,10 +127,14 @@ def run(args: argparse.Namespace) -> int:
         config=args.config, allow_mixed=args.allow_mixed, tokenizer=not args.no_tokenizer
     )
     talk = not (args.json or args.quiet)
+    if args.provenance is not None:
+        require_free(args.provenance, force=args.force)
     with (
         open_source(args.source, options) as source,
         progress_bar(f"exporting {printable(out.name)}", wanted=talk) as progress,
     ):
+        # Made first: a source that has no provenance is refused before anything is written.
+        record = None if args.provenance is None else record_of(source)
         report = export(
             source,
             out,
@@ -144,6 +149,8 @@ def run(args: argparse.Namespace) -> int:
             progress=progress,
             force=args.force,
         )
+    if record is not None:
+        write(record, args.provenance)
     if args.json:
         print_json(as_dict(report))
     elif not args.quiet:

@@ -132,6 +132,10 @@ class GgufSource:
             raise error.with_path(str(self._path)) from None
         return _widened(built) if self._dtype(output) == "f32" else built
 
+    def stored(self, external: str) -> np.ndarray[Any, Any]:
+        """One tensor under its name in the file, as it is stored: no step is undone."""
+        return self._data.read(self._tensors[external])
+
     def _input(self, external: str, output: Output) -> Any:
         tensor = self._tensors[external]
         if external in self._cut_up:
