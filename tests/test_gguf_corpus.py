@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 import tracemalloc
 from pathlib import Path
@@ -19,7 +20,7 @@ from dmexp.loaders import SourceOptions, open_source
 from dmexp.loaders.gguf import GgufSource, SkippedArray, gguf_info, open_gguf, read_header
 from dmexp.loaders.gguf._data import TensorData
 from dmexp.loaders.safetensors import SafetensorsFile
-from gguf_util import Gguf, Tensor, write_string_array
+from gguf_util import ARCHITECTURE, Gguf, Tensor, write_string_array
 
 CORPUS = Path(__file__).parent / "corpus" / "gguf"
 FILES = sorted(CORPUS.glob("*/*.gguf"))
@@ -223,6 +224,20 @@ def test_info_shows_long_lists_by_their_length() -> None:
     assert info["metadata"]["qwen3.block_count"] == 2
 
 
+def test_info_is_plain_json_whatever_the_metadata_holds(tmp_path: Path) -> None:
+    odd = [
+        ("f", "f32", float("nan")),
+        ("l", "array:f32", [1.5, float("inf")]),
+        ("u", "u64", 2**64 - 1),
+        ("n", "array:array:u8", [[1], []]),
+    ]
+    path = Gguf([ARCHITECTURE, *odd]).write(tmp_path / "m.gguf")
+    metadata = json.loads(json.dumps(gguf_info(path), allow_nan=False))["metadata"]
+    assert (metadata["f"], metadata["l"]) == ("nan", [1.5, "inf"])
+    assert metadata["u"] == 2**64 - 1
+    assert metadata["n"] == {"type": "array", "count": 2}
+
+
 def parts_of(path: Path, directory: Path, count: int) -> Path:
     """Split a file by tensors, as the exporter's own tool does."""
     header = read_header(path)
@@ -270,19 +285,24 @@ def test_p61_a_split_model_gives_what_the_whole_gives(tmp_path: Path, name: str)
 
 
 def quantized(path: Path, target: Path, name: str) -> Path:
-    """The same model with every matrix whose rows allow it in another type."""
+    """The same model with every matrix whose rows allow it in another type.
+
+    As the exporter's own tool does, leading axes of length 1 are dropped from the dims.
+    """
     header = read_header(path)
     data = TensorData([path])
     kind = gguf.GGMLQuantizationType[name]
     block = gguf.GGML_QUANT_SIZES[kind][0]
     tensors = []
     for tensor in header.tensors:
-        array = data.read(tensor)
-        if len(tensor.dims) > 1 and tensor.dims[-1] % block == 0:
+        array, dims = data.read(tensor), tensor.dims
+        while len(dims) > 1 and dims[0] == 1:
+            dims = dims[1:]
+        if len(dims) > 1 and dims[-1] % block == 0:
             raw = gguf.quants.quantize(array, kind).tobytes()
-            tensors.append(Tensor(tensor.name, tensor.dims, kind.value, raw))
+            tensors.append(Tensor(tensor.name, dims, kind.value, raw))
         else:
-            tensors.append(Tensor(tensor.name, tensor.dims, 0, array.tobytes()))
+            tensors.append(Tensor(tensor.name, dims, 0, array.tobytes()))
     keys = [
         (key, kind, header.metadata[key])
         for key, kind in header.value_types.items()
@@ -292,14 +312,20 @@ def quantized(path: Path, target: Path, name: str) -> Path:
 
 
 @pytest.mark.parametrize("name", ["Q8_0", "Q5_1", "Q4_0", "Q4_1", "Q5_0"])
-@pytest.mark.parametrize("model", ["mixtral", "qwen3moe", "gpt_oss"])
+@pytest.mark.parametrize("model", ["mixtral", "qwen3moe", "qwen3next", "gpt_oss"])
 def test_experts_of_a_quantized_stack_are_what_the_stack_decodes_to(
     tmp_path: Path, model: str, name: str
 ) -> None:
     path = quantized(CORPUS / model / f"{model}.f32.gguf", tmp_path / "q.gguf", name)
     with open_gguf(path) as source, open_gguf(path) as whole:
         assert {entry.dtype for entry in source.entries()} == {"f32"}
-        assert len(source._cut_up) == {"mixtral": 4, "qwen3moe": 4, "gpt_oss": 0}[model]
+        assert (
+            len(source._cut_up)
+            == {"mixtral": 4, "qwen3moe": 4, "qwen3next": 6, "gpt_oss": 0}[model]
+        )
+        assert source.plan.transforms
+        expected = {name: array.shape for name, array in checkpoint(CORPUS / model / "x").items()}
+        assert {entry.name: entry.dims for entry in source.entries()} == expected
         # The long way: decode every stack whole, for each of its experts.
         whole._cut_up = frozenset()
         same(source, whole)

@@ -100,5 +100,7 @@ def gguf_info(path: str | os.PathLike[str]) -> dict[str, Any]:
 def _shown(value: Any) -> Any:
     if isinstance(value, SkippedArray):
         return {"type": value.type, "count": value.count}
+    if isinstance(value, list):
+        return [_shown(item) for item in value]
     # JSON has no word for these.
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
