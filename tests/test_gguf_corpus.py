@@ -142,9 +142,9 @@ def test_p67_a_generated_tensor_with_other_values_is_refused(tmp_path: Path) -> 
 
 def test_p68_info_of_a_file_with_a_large_vocabulary_is_quick_and_small(tmp_path: Path) -> None:
     path = write_string_array(tmp_path / "v.gguf", "tokenizer.ggml.tokens", 256_000, b"token")
-    began = time.perf_counter()
+    began = time.process_time()
     info = gguf_info(path)
-    assert time.perf_counter() - began < 1.0
+    assert time.process_time() - began < 1.0
     assert info["metadata"]["tokenizer.ggml.tokens"] == {"type": "string", "count": 256_000}
     tracemalloc.start()
     try:

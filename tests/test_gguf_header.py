@@ -241,9 +241,9 @@ def test_p68_a_vocabulary_of_a_million_costs_under_a_second_and_little_memory(
     tmp_path: Path,
 ) -> None:
     path = write_string_array(tmp_path / "v.gguf", "tokenizer.ggml.tokens", 1_000_000, b"token")
-    began = time.perf_counter()
+    began = time.process_time()
     header = read_header(path)
-    assert time.perf_counter() - began < 1.0
+    assert time.process_time() - began < 1.0
     tokens = header.metadata["tokenizer.ggml.tokens"]
     assert isinstance(tokens, SkippedArray)
     assert len(tokens) == 1_000_000
