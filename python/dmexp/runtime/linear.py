@@ -6,6 +6,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from .._narrow import widen
+
 Array = np.ndarray[Any, np.dtype[np.float32]]
 Ids = np.ndarray[Any, np.dtype[np.intp]]
 Stored = np.ndarray[Any, np.dtype[Any]]
@@ -79,5 +81,7 @@ def widened(stored: Stored) -> Array:
     f32 stays where it is, mapped, unless it starts at an odd address: NumPy would copy such an
     array on every product, so it is copied once here.
     """
+    if stored.dtype.itemsize == 2:
+        return widen(stored)
     wide: Array = np.asarray(stored, dtype=np.float32)
     return wide if wide.flags.aligned and wide.flags.c_contiguous else np.array(wide, order="C")
