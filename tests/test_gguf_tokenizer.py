@@ -270,7 +270,7 @@ def left_out(metadata: dict[str, Any]) -> str:
 def test_what_cannot_be_carried_over_is_named_and_left_out() -> None:
     good = as_metadata(trained(GPT2), "gpt-2")
     cases = [
-        ({"tokenizer.ggml.model": "bert"}, "(bert) is left out: only byte-level BPE"),
+        ({"tokenizer.ggml.model": "bert"}, "'bert' is left out: only byte-level BPE"),
         ({"tokenizer.ggml.pre": "kimi-k2"}, "its pre-tokenizer 'kimi-k2' is not known"),
         ({"tokenizer.ggml.pre": 7}, "its pre-tokenizer 7 is not known"),
         ({"tokenizer.ggml.tokens": []}, "it has no tokens"),
@@ -375,6 +375,22 @@ def test_sentencepiece_defaults_are_those_of_its_readers() -> None:
     assert table["add_bos_token"] is True
 
 
+def test_defaults_are_not_forced_on_a_vocabulary_that_has_other_tokens_there() -> None:
+    metadata = sentencepiece()
+    # Ids 1 and 2 are words here, and nothing names a first or a last token.
+    metadata["tokenizer.ggml.token_type"][1:3] = [1, 1]
+    copy, table, _ = imported(metadata)
+    assert "bos_token_id" not in table
+    assert copy.encode("the cat").tokens == ["▁the", "▁cat"]
+    assert "<s>" not in [token.content for token in copy.get_added_tokens_decoder().values()]
+
+
+def test_control_characters_of_a_file_do_not_reach_a_notice() -> None:
+    metadata = sentencepiece()
+    metadata["tokenizer.ggml.model"] = "\x1b[2Jbert"
+    assert "\x1b" not in left_out(metadata)
+
+
 def test_without_byte_tokens_what_is_unknown_becomes_the_unknown_token() -> None:
     copy, _, _ = imported(sentencepiece(byte_tokens=False))
     tokens = copy.encode("the éé cat", add_special_tokens=False).tokens
@@ -400,7 +416,7 @@ def test_tokenizers_of_the_corpus_load(path: Path) -> None:
     table, notices = tokenizer_from_metadata(metadata)
     if metadata["tokenizer.ggml.model"] == "bert":
         assert table is None
-        assert "the tokenizer (bert) is left out" in notices[0]
+        assert "the tokenizer 'bert' is left out" in notices[0]
         return
     assert table is not None
     copy = Tokenizer.from_str(table["json"])

@@ -61,7 +61,7 @@ def tokenizer_from_metadata(
     try:
         table = _own(metadata) or _built(metadata, kind, notices)
     except (LeftOut, FileFormatError) as error:
-        notices.append(f"the tokenizer ({kind}) is left out: {error}")
+        notices.append(f"the tokenizer {kind!r} is left out: {error}")
         return None, notices
     return table | _templates(metadata), notices
 

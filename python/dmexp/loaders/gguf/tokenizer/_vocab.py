@@ -75,8 +75,12 @@ def read_vocabulary(metadata: Mapping[str, Any], defaults: Mapping[str, int]) ->
         )
     special: dict[str, int] = {}
     for name, key in SPECIAL_NAMES.items():
-        value = metadata.get(f"tokenizer.ggml.{key}_token_id", defaults.get(name))
-        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(tokens):
+        stated = metadata.get(f"tokenizer.ggml.{key}_token_id")
+        value = defaults.get(name) if stated is None else stated
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < len(tokens):
+            continue
+        # A default that meets an ordinary token belongs to another vocabulary.
+        if stated is not None or types[value] in (CONTROL, UNKNOWN):
             special[name] = value
     ids: dict[str, int] = {}
     for index, token in enumerate(tokens):
