@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+import tomli
 
+from dmexp.loaders import open_source
 from dmexp.runtime.config import read_config
 from dmexp.runtime.model import Cache
 from dmexp.runtime.weights import build_model
 from runtime_util import case, case_names
 
+CORPUS = Path(__file__).resolve().parent / "corpus" / "gguf"
 TOLERANCE = 1e-4
 
 
@@ -47,3 +52,14 @@ def test_one_token_at_a_time_equals_all_at_once(name: str) -> None:
     cache = Cache(model.config, positions=1)
     steps = np.stack([model.logits([token], cache) for token in recorded.tokens])
     assert np.abs(steps - recorded.logits).max() < TOLERANCE
+
+
+@pytest.mark.parametrize("name", ["llama-gqa", "llama-tied-rope3", "qwen3", "gemma3"])
+def test_a_gguf_file_answers_as_the_checkpoint_that_it_was_made_from(name: str) -> None:
+    found = []
+    for path in (CORPUS / name, CORPUS / name / f"{name}.f32.gguf"):
+        with open_source(path) as source:
+            tensors = {each.name: source.read(each.name) for each in source.entries()}
+            model = build_model(read_config(tomli.loads(source.info.config)), tensors)
+            found.append(model.logits(list(range(3, 60)), every=True))
+    assert np.array_equal(*found)
