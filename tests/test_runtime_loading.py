@@ -116,6 +116,19 @@ def test_a_model_that_the_runtime_lacks_is_refused_by_name(tmp_path: Path) -> No
     assert caught.value.path == str(path)
 
 
+CORPUS = Path(__file__).resolve().parent / "corpus" / "dmexp" / "hostile"
+
+
+HOSTILE: dict[str, Any] = json.loads((CORPUS / "manifest.json").read_text())
+
+
+@pytest.mark.parametrize("name", sorted(HOSTILE))
+def test_every_hostile_file_is_refused_for_what_is_wrong_with_it(name: str) -> None:
+    with pytest.raises(DmexpError) as caught:
+        open_model(CORPUS / name)
+    assert caught.value.code == HOSTILE[name]["code"]
+
+
 def test_a_file_without_a_config_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "m.dmexp"
     dmexp.save_file({"w": np.zeros(3, np.float32)}, path)

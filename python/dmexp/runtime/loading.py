@@ -82,8 +82,7 @@ def read_model(path: Path, *, low_memory: bool = False) -> tuple[Header, ModelCo
     with safe_open(path, verify=False) as file:
         header = file.header
         try:
-            header.shapes.require()
-            config = read_config(header.config_dict)
+            config = _config_of(path, header)
             if header.dtype == "f32" or low_memory:
                 verify(path)
                 tensors: Mapping[str, Any] = dict(file.items())
@@ -92,6 +91,16 @@ def read_model(path: Path, *, low_memory: bool = False) -> tuple[Header, ModelCo
             return header, config, build_model(config, tensors, low_memory=low_memory)
         except DmexpError as error:
             raise error.with_path(str(path)) from error.__cause__
+
+
+def _config_of(path: Path, header: Header) -> ModelConfig:
+    header.shapes.require()
+    try:
+        return read_config(header.config_dict)
+    except DmexpError:
+        # A damaged file is refused for its damage, whatever its config asks for.
+        verify(path)
+        raise
 
 
 def find_tokenizer(
