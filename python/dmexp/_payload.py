@@ -159,6 +159,8 @@ class Job:
         source gives back when the next is asked for.
     describe : callable
         Compares the tensor list with the config; called before the payload is read if possible.
+    lenient : bool
+        Report a config that does not describe the tensors instead of refusing it.
     threads : int
     progress : callable or None
     total_bytes : int or None
@@ -173,6 +175,7 @@ class Job:
     progress: Progress | None = None
     total_bytes: int | None = None
     hold: bool = True
+    lenient: bool = False
 
 
 def write_file(job: Job, target: Path, *, sync: bool = True) -> Report:
@@ -204,9 +207,15 @@ def _prepare(job: Job) -> tuple[Verdict | None, int]:
     names = Names()
     for tensor in job.known:
         names.add(tensor.name)
-    shapes = job.describe(job.known)
-    shapes.require()
+    shapes = _shapes(job, job.known)
     return shapes, PREFIX_BYTES + room_bytes(job.facts, job.known, _count(job.known))
+
+
+def _shapes(job: Job, tensors: Sequence[Tensor]) -> Verdict:
+    shapes = job.describe(tensors)
+    if not job.lenient:
+        shapes.require()
+    return shapes
 
 
 def _write(
@@ -227,8 +236,7 @@ def _write(
         )
     tensors = stream.tensors
     if shapes is None:
-        shapes = job.describe(tensors)
-        shapes.require()
+        shapes = _shapes(job, tensors)
     num_params = _count(tensors)
     tallies = writer.tallies(len(tensors))
     reports = tuple(

@@ -171,8 +171,18 @@ def _job(
             require_float(array, name)
         known = [Tensor(name, tuple(array.shape)) for name, array in arrays]
         total = sum(array.nbytes for _, array in arrays)
-        return Job(facts, arrays, known, verdict, resolve(threads), progress, total)
-    return Job(facts, _pairs(tensors), None, verdict, resolve(threads), progress)
+        return Job(
+            facts,
+            arrays,
+            known,
+            verdict,
+            resolve(threads),
+            progress,
+            total,
+            lenient=facts.compat,
+        )
+    pairs = _pairs(tensors)
+    return Job(facts, pairs, None, verdict, resolve(threads), progress, lenient=facts.compat)
 
 
 def header_facts(
