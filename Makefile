@@ -49,7 +49,7 @@ $(DEV): pyproject.toml $(BASE)
 	@touch $@
 
 $(NATIVE): $(BASE) $(RUST) pyproject.toml
-	$(BIN)/maturin develop --release --quiet
+	PIP_QUIET=1 $(BIN)/maturin develop --release --quiet
 	@touch $@
 
 demo: $(NATIVE) ## export, inspect and verify the model in examples/
