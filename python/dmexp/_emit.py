@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import tomli
 import tomli_w
 
 from . import _native
@@ -85,7 +84,7 @@ def metadata_text(metadata: Mapping[str, Any] | None) -> str:
         _check_integers(metadata, "metadata")
         text = tomli_w.dumps({"metadata": dict(metadata)})
         text.encode()
-        again = tomli.loads(text)
+        again = parse_toml(text)
     except InvalidArgumentError:
         raise
     except (TypeError, ValueError, RecursionError) as cause:

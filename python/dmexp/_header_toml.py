@@ -15,6 +15,14 @@ VERSION = 1
 
 _I64_MAX = 2**63 - 1
 _SHOWN_LETTERS = 200
+
+# The parser's memory grows by more than a hundred bytes with each digit of a number.
+_LONG_NUMBER = re.compile(
+    r"[=\[,\n][ \t]*+[+-]?(?:0[xob])?(?:[0-9a-fA-F_]{5000}|[0-9_]++\.[0-9_]{5000})"
+)
+_TABLE = re.compile(r"\n[ \t]*\[")
+_MOST_TABLES = 100_000
+
 _CRC32 = re.compile(r"[0-9a-f]{8}")
 
 # Key, types accepted, in the order in which a header has them.
@@ -98,14 +106,24 @@ def parse_toml(text: str) -> dict[str, Any]:
     ValueError, RecursionError
         It is not TOML, nests too deeply, or holds a number beyond 64 bits.
     """
-    table = tomli.loads(text)
+    table = _loads(text)
     _check_numbers("", table)
     return table
 
 
+def _loads(text: str) -> dict[str, Any]:
+    """Parse, unless the result would take a hundred times the memory of the text."""
+    if _LONG_NUMBER.search(text):
+        raise ValueError("it holds a number of thousands of digits")
+    tables = sum(1 for _ in _TABLE.finditer(text)) - text.count("\n[[tensors]]")
+    if tables > _MOST_TABLES:
+        raise ValueError(f"it holds {tables} tables, of which no header needs {_MOST_TABLES}")
+    return tomli.loads(text)
+
+
 def _parse(text: str) -> dict[str, Any]:
     try:
-        table = tomli.loads(text)
+        table = _loads(text)
         for key, value in table.items():
             entries = value if key == "tensors" and isinstance(value, list) else [value]
             for entry in entries:

@@ -11,6 +11,9 @@ use std::ops::Range;
 use crate::dtype::Dtype;
 use crate::index::{Builder, Index};
 
+/// Twice what our writer's longest number takes.
+const LONGEST_FLOAT: usize = 128;
+
 /// A header in canonical words.
 #[derive(Debug)]
 pub struct Scanned {
@@ -167,6 +170,9 @@ impl<'a> Cursor<'a> {
         self.expect(key)?;
         let line = self.rest();
         let line = &line[..line.find('\n')?];
+        if line.len() > LONGEST_FLOAT {
+            return None;
+        }
         let (whole, part) = line.split_once('.')?;
         let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         if !digits(whole) || !digits(part) || (whole.len() > 1 && whole.starts_with('0')) {
