@@ -301,7 +301,10 @@ def _groups(declaration: Architecture, p: Params, tensors: Mapping[str, Dims]) -
         if rule is not declaration.refused:
             names = _complete(rule, found, block, declaration)
         at = p.at(block, names, rule.step.id if rule.step is not None else "")
-        groups.append(_Group(rule, at, names, tuple(tuple(tensors[name]) for name in names)))
+        dims = tuple(tuple(tensors[name]) for name in names)
+        if rule.step is not None and any(not one or 0 in one for one in dims):
+            raise at.fail(f"dims {[list(one) for one in dims]} hold no value")
+        groups.append(_Group(rule, at, names, dims))
     return groups + _from_metadata(declaration, p, tensors)
 
 

@@ -77,7 +77,6 @@ STEPS: dict[str, Step] = {
     "gate-up/columns": gate_up.COLUMNS_JOINED,
     "gate-up/alternate": gate_up.COLUMNS_ALTERNATE,
     "gate-up/alternate-bias": gate_up.ENTRIES_ALTERNATE,
-    "split-gate-up": gate_up.SPLIT_ROWS,
     "transpose": transposes.TRANSPOSE,
     "expert-columns": transposes.EXPERT_COLUMNS,
     # dims only

@@ -20,7 +20,6 @@ __all__ = [
     "COLUMNS_JOINED",
     "ENTRIES_ALTERNATE",
     "ROWS_JOINED",
-    "SPLIT_ROWS",
 ]
 
 Array = NDArray[Any]
@@ -94,35 +93,6 @@ class MergeGateUp(Step):
         return turned[..., ::2, :], turned[..., 1::2, :]
 
 
-class SplitRows(Step):
-    """One tensor with gate rows above up rows to two tensors."""
-
-    id = "split-gate-up"
-    kind = "layout"
-    moves = False
-    exporter = "joins gate and up by rows, gate first"
-    consumer = "Reads the first half of the rows as gate, the second as up."
-    witnesses = (layout((6, 1), (((3, 1), (0, 1, 2)), ((3, 1), (3, 4, 5)))),)
-
-    def probe(self, p: Params) -> tuple[Dims, ...]:
-        return ((5, 7),) * 2
-
-    def dims(self, stored: Sequence[Dims], p: Params) -> tuple[Dims, ...]:
-        (dims,) = stored
-        if len(dims) < 2 or dims[-2] % 2:
-            raise p.fail(f"dims {list(dims)} do not hold gate and up rows")
-        return ((*dims[:-2], dims[-2] // 2, dims[-1]),) * 2
-
-    def inverse(self, stored: Sequence[Array], p: Params, part: int = 0) -> Array:
-        (array,) = stored
-        rows = array.shape[-2] // 2
-        one: Array = array[..., part * rows : (part + 1) * rows, :]
-        return one
-
-    def forward(self, canonical: Sequence[Array], p: Params) -> tuple[Array, ...]:
-        return (np.concatenate(tuple(canonical), axis=-2),)
-
-
 ROWS_JOINED = MergeGateUp(
     "rows",
     layout(((2, 2), (2, 2)), ((4, 2), range(8))),
@@ -147,4 +117,3 @@ ENTRIES_ALTERNATE = MergeGateUp(
     "alternating entries",
     layout(((1, 3), (1, 3)), ((1, 6), (0, 3, 1, 4, 2, 5))),
 )
-SPLIT_ROWS = SplitRows()

@@ -112,6 +112,11 @@ class Unnormalized(Guard):
         Witness("layout", {}, (((2, 2), (1.0, 2.0, 3.0, 4.0)),), (((2, 2), (1.0, 2.0, 3.0, 4.0)),)),
     )
 
+    def out(self, dims: Dims, p: Params) -> Dims:
+        if len(dims) != 2:
+            raise p.fail(f"dims {list(dims)} are not those of an output head, which has two")
+        return dims
+
     def taken(self, array: Array) -> bool:
         # In bands of rows, so that no f64 copy of the whole head is made. Wide enough for the
         # rounding of quantized files, far from what training leaves.
