@@ -86,6 +86,9 @@ exhaustive: $(DEV) $(NATIVE) ## every f32 against NumPy and ml_dtypes, on every 
 	$(PY) tests/exhaustive.py
 	cargo run --release --quiet -p dmexp-core --example exhaustive
 
+bench: $(DEV) $(NATIVE) ## measure, each script of bench/ in turn (a quiet machine, please)
+	for script in bench/bench_*.py; do $(PY) $$script; done
+
 FUZZ_MINUTES ?= 10
 
 fuzz: $(DEV) $(NATIVE) ## mutate files for each parser, FUZZ_MINUTES=10 for each
