@@ -98,6 +98,20 @@ def test_a_name_that_no_file_proves_is_marked_read() -> None:
     assert made.status == "read"
 
 
+@pytest.mark.parametrize(
+    ("architecture", "proven"),
+    [("qwen35", "qkv-value-rows-deinterleave"), ("qwen3next", "pack-qkvz")],
+)
+def test_a_second_meaning_of_a_proven_name_is_marked_read(architecture: str, proven: str) -> None:
+    found = {
+        contract.transform: contract.status
+        for contract in contracts.list(architecture=architecture)
+        if "blk.{i}.attn_qkv.weight" in contract.external
+    }
+    # No file of the corpus was written with attention fused.
+    assert found == {proven: "verified", "split-qkv": "read"}
+
+
 @pytest.mark.parametrize("path", F32, ids=label)
 def test_leaving_a_step_out_shows_on_every_checkpoint_that_has_it(path: Path) -> None:
     file = pair(path)

@@ -8,8 +8,10 @@ the exporter's source, and says so: ``"read"``. A leading dot stands for ``blk.{
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from ._declare import Rule
 
 __all__ = ["PROVEN", "Status", "status"]
 
@@ -149,7 +151,12 @@ PROVEN: dict[str, frozenset[str]] = {
 }
 
 
-def status(architecture: str, patterns: Iterable[str]) -> Status:
-    """``"verified"`` where files prove every one of the names, else ``"read"``."""
+def status(architecture: str, rule: Rule) -> Status:
+    """``"verified"`` where files prove every external name of a rule, else ``"read"``.
+
+    A rule for particular blocks only shares its names with the general one, and the files have
+    the general one.
+    """
     proven = PROVEN.get(architecture, frozenset())
-    return "verified" if all(pattern in proven for pattern in patterns) else "read"
+    general = not rule.when and not rule.mtp_only
+    return "verified" if general and proven.issuperset(rule.external) else "read"

@@ -377,7 +377,7 @@ def _outputs(declaration: Architecture, group: _Group) -> list[Output]:
             dims[part],
             group.names,
             transform,
-            status(declaration.name, group.rule.external),
+            status(declaration.name, group.rule),
             group.dims,
             step,
             p,

@@ -124,7 +124,7 @@ def contract_of(declaration: Architecture, rule: Rule) -> Contract | None:
         tolerance=step.tolerance,
         witnesses=step.witnesses,
         step=step,
-        status=status(declaration.name, rule.external),
+        status=status(declaration.name, rule),
     )
 
 
@@ -174,6 +174,9 @@ def records(convention: str = "llama.cpp", architecture: str | None = None) -> t
 def get(architecture: str, external: str, *, convention: str = "llama.cpp") -> Contract | None:
     """The contract for one external name, or None where the name is a plain rename.
 
+    Where a name means something else in particular blocks, this is the general contract; `list`
+    has all of them, and `plan` takes the one that a file's metadata and names select.
+
     Parameters
     ----------
     architecture
@@ -205,5 +208,7 @@ def get(architecture: str, external: str, *, convention: str = "llama.cpp") -> C
             architecture=declaration.name,
             transform=None,
         )
+    # A rule for particular blocks only (fused attention, say) stands behind the general one.
+    matches.sort(key=lambda rule: bool(rule.when) or rule.mtp_only)
     with_step = [rule for rule in matches if rule.step is not None] or matches
     return contract_of(declaration, with_step[0] if with_step else declaration.refused)  # type: ignore[arg-type]
