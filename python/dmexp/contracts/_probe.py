@@ -1,8 +1,8 @@
 """Synthetic files of every architecture, made with the exporter's own steps.
 
-Rules share a block until two of them name the same tensor, so that alternatives never meet. Dims are small,
-head counts unequal, value heads no square, values different everywhere: what holds for such a
-file under identity, or in the wrong direction, holds by accident.
+Rules share a block until two of them name the same tensor, so that alternatives never meet. Dims
+are small, head counts unequal, value heads no square, values different everywhere: what holds for
+such a file under identity, or in the wrong direction, holds by accident.
 """
 
 from __future__ import annotations
