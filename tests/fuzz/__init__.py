@@ -1,0 +1,1 @@
+"""Fuzzing of the readers: see ``docs/gguf.md``."""
