@@ -96,7 +96,7 @@ def transform_ids(path: str | os.PathLike[str]) -> dict[str, str]:
     Parameters
     ----------
     path
-        The file. It may end where the tensor data would begin.
+        The file, or any part of a split model. It may end where the tensor data would begin.
 
     Returns
     -------
@@ -110,9 +110,11 @@ def transform_ids(path: str | os.PathLike[str]) -> dict[str, str]:
         No contracts are declared for the architecture.
     ContractError
         A tensor that the architecture does not declare.
+    TruncatedError
+        Parts of a split model are missing: the step of one tensor depends on the names of others.
     """
-    from ..loaders.gguf import read_header
+    from ..loaders.gguf import read_set
 
-    header = read_header(path)
+    header = read_set(path).header
     tensors = {one.name: one.dims for one in header.tensors}
     return ids(header.architecture, header.metadata, tensors)
