@@ -100,6 +100,9 @@ def export(
     chosen = choose(entries, include, exclude, notices)
     require_floats(chosen, source)
     notices += _dtype_notices(chosen, dtype)
+    if compat and source.info.metadata:
+        keys = ", ".join(source.info.metadata)
+        notices.append(f"--compat {compat} leaves out the metadata of the source: {keys}.")
     facts = header_facts(
         dtype,
         source.info.config,
@@ -198,8 +201,9 @@ def _dtype_notices(entries: Sequence[TensorEntry], dtype: str) -> list[str]:
         notices.append(f"the source mixes dtypes ({listed}); every tensor is stored as {dtype}.")
     for kept, other in (("f16", "bf16"), ("bf16", "f16")):
         if counts[kept] and dtype == other:
+            tensors = "1 tensor is" if counts[kept] == 1 else f"{counts[kept]} tensors are"
             notices.append(
-                f"{counts[kept]} tensors are {kept} already; as {other} they do not keep every "
+                f"{tensors} {kept} already, and {other} does not keep every "
                 f"bit. --dtype {kept} would."
             )
     return notices
