@@ -47,7 +47,7 @@ def tiled(rows: Array, keys: int, values: int) -> Array:
 def bands_from_heads(rows: Array, heads: int) -> Array:
     """q, k, v of each head to all q, all k, all v."""
     dim = rows.shape[0] // (3 * heads)
-    parts = [[], [], []]
+    parts: list[list[Array]] = [[], [], []]
     for head in range(heads):
         for part in range(3):
             start = (3 * head + part) * dim
@@ -73,7 +73,7 @@ def unpacked_qkvz(
     """q, k, v.., z.. of each key head to all q, k, v and all z."""
     span = values // keys * value_dim
     one = 2 * dim + 2 * span
-    bands = [[], [], [], []]
+    bands: list[list[Array]] = [[], [], [], []]
     for key in range(keys):
         start = key * one
         for at, (offset, size) in enumerate(

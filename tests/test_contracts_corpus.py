@@ -133,8 +133,8 @@ def test_the_files_of_one_model_give_the_same_tensors() -> None:
         made = contracts.plan(file.architecture, file.metadata, file.dims)
         names = {output.name: output.transform for output in made.outputs}
         by_folder.setdefault(path.parent, []).append(names)
-    for names in by_folder.values():
-        assert all(one == names[0] for one in names)
+    for many in by_folder.values():
+        assert all(one == many[0] for one in many)
 
 
 def test_a_plain_rename_is_a_view() -> None:

@@ -135,7 +135,7 @@ def test_lint_notices_a_name_that_the_live_map_does_not_give(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     architecture = _architecture(_Negate())
-    plan = _lint.plan
+    plan = contracts.plan
 
     def renamed(*args: Any) -> Any:
         made = plan(*args)
@@ -156,7 +156,7 @@ def test_lint_notices_two_rules_for_one_canonical_name(monkeypatch: pytest.Monke
 
 
 def test_lint_notices_a_refusal_that_lets_through(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = _lint.plan
+    plan = contracts.plan
     monkeypatch.setattr(_lint, "plan", lambda *args: None if "x" in args[2] else plan(*args))
     architecture = declare("llama", "LlamaModel", "x -> y : unfold-embedding")
     assert _findings(monkeypatch, architecture)["live-path"] == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -15,7 +16,7 @@ from dmexp import contracts
 from dmexp.contracts._names import pattern_of
 from dmexp.errors import ContractError, DmexpError, NotInvertibleError
 
-Dims = dict[str, tuple[int, ...]]
+Dims = Mapping[str, tuple[int, ...]]
 
 
 def _plan(architecture: str, tensors: Dims, **keys: Any) -> contracts.Plan:
@@ -206,7 +207,8 @@ def test_qwen3next_of_both_generations() -> None:
     old = _plan("qwen3next", {"blk.0.ssm_in.weight": (20, 3)})
     assert old.outputs[0].transform == ""
     keys = {"ssm__group_count": 2, "ssm__time_step_rank": 6, "ssm__state_size": 2}
-    tensors = {"blk.0.attn_qkv.weight": (14, 3), "blk.0.attn_gate.weight": (6, 3)}
+    tensors: dict[str, tuple[int, ...]] = {"blk.0.attn_qkv.weight": (14, 3)}
+    tensors["blk.0.attn_gate.weight"] = (6, 3)
     tensors["blk.0.ssm_a"] = (6,)
     new = _plan("qwen3next", tensors, **keys)
     assert new.outputs[0].name == old.outputs[0].name
