@@ -59,6 +59,7 @@ def standard(
     partial: bool = False,
     bias: bool = True,
     mlp_bias: bool = False,
+    width: int | None = None,
 ) -> Values:
     """The config of a decoder with grouped-query attention, an MLP and rotary embedding.
 
@@ -74,14 +75,16 @@ def standard(
         Whether the family has ``attention_bias``. Its value is read off the tensors.
     mlp_bias
         The same for ``mlp_bias``.
+    width
+        The width of the MLP, where the exporter does not state the model's own.
     """
     config = named(m, model_type, architecture)
-    config["intermediate_size"] = m.count("feed_forward_length")
+    config["intermediate_size"] = width or m.count("feed_forward_length")
     config |= sizes(m)
     config[act_key] = act
     config[eps] = epsilon(m)
     if bias:
-        config["attention_bias"] = m.has("attn_q.bias") or m.has("attn_qkv.bias")
+        config["attention_bias"] = m.has("attn_q.bias")
     if mlp_bias:
         config["mlp_bias"] = m.has("ffn_up.bias")
     config |= rope(m, partial=partial)

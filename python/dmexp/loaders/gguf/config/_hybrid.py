@@ -116,7 +116,7 @@ def _letter(m: Meta, index: int) -> str:
         ("ffn_gate_inp.weight", "E"),
         ("ffn_up.weight", "-"),
     ):
-        if f"blk.{index}.{suffix}" in m.tensors:
+        if index in m.blocks_with(suffix):
             return letter
     raise m.wrong("block_count", m.layers, f"layer {index} to hold a mixer")
 

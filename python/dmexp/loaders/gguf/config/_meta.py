@@ -56,22 +56,33 @@ class Meta:
         self._suffixes: dict[str, set[int]] = {}
         for name in tensors:
             if match := _BLOCK.match(name):
-                self._suffixes.setdefault(match[2], set()).add(int(match[1]))
+                for suffix in _parts(match[2]):
+                    self._suffixes.setdefault(suffix, set()).add(int(match[1]))
 
     # --- tensors -------------------------------------------------------------------------
 
     def has(self, suffix: str) -> bool:
-        """Whether any block holds a tensor of this name."""
+        """Whether any block holds a tensor of this name, by itself or as a part of another."""
         return suffix in self._suffixes
 
     def blocks_with(self, suffix: str) -> frozenset[int]:
-        """The blocks that hold a tensor of this name."""
+        """The blocks that hold a tensor of this name, by itself or as a part of another."""
         return frozenset(self._suffixes.get(suffix, ()))
 
     def block_dims(self, suffix: str) -> tuple[int, ...] | None:
-        """Dims of that tensor in the first block that has it."""
-        blocks = self._suffixes.get(suffix)
-        return self.tensors[f"blk.{min(blocks)}.{suffix}"] if blocks else None
+        """Dims of that tensor in the first block that has it by itself."""
+        found = (
+            self.tensors.get(f"blk.{block}.{suffix}")
+            for block in sorted(self._suffixes.get(suffix, ()))
+        )
+        return next((dims for dims in found if dims is not None), None)
+
+    @property
+    def feed_forward(self) -> int:
+        """The width of the MLP, off its tensors: several exporters state four times the hidden
+        size, whatever the model has."""
+        dims = self.block_dims("ffn_down.weight")
+        return dims[-1] if dims else self.count("feed_forward_length")
 
     @property
     def tied(self) -> bool:
@@ -182,7 +193,14 @@ class Meta:
 
     @property
     def kv_heads(self) -> int:
-        return self.count("attention.head_count_kv", self.heads)
+        count = self.count("attention.head_count_kv", self.heads, zero=True)
+        if count:
+            return count
+        # An exporter that takes every layer for a recurrent one writes 0; the tensors tell.
+        keys = self.block_dims("attn_k.weight")
+        if keys is None or keys[0] % self.head_dim:
+            raise self.wrong("attention.head_count_kv", count, "a positive integer")
+        return keys[0] // self.head_dim
 
     @property
     def head_dim(self) -> int:
@@ -203,6 +221,12 @@ class Meta:
         return FormatError(
             f"key {self.key(name)!r} is {shown}, expected {expected}.", key=self.key(name)
         )
+
+
+def _parts(suffix: str) -> tuple[str, ...]:
+    """A suffix, and what ``--fuse-qkv`` joined under it."""
+    stem, _, kind = suffix.partition(".")
+    return (suffix, *(f"attn_{part}.{kind}" for part in "qkv")) if stem == "attn_qkv" else (suffix,)
 
 
 def _is_count(value: object) -> TypeGuard[int]:

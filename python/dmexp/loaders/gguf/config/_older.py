@@ -16,7 +16,7 @@ def gpt2(m: Meta) -> Values:
         "n_layer": m.layers,
         "n_head": m.heads,
         "n_positions": m.tensors.get("position_embd.weight", (m.count("context_length"),))[0],
-        "n_inner": m.count("feed_forward_length"),
+        "n_inner": m.feed_forward,
         "activation_function": "gelu_new",
         "layer_norm_epsilon": epsilon(m),
     }
@@ -64,7 +64,7 @@ def mpt(m: Meta) -> Values:
         "d_model": hidden,
         "n_layers": m.layers,
         "n_heads": m.heads,
-        "expansion_ratio": m.count("feed_forward_length") // hidden,
+        "expansion_ratio": m.feed_forward // hidden,
         "max_seq_len": m.count("context_length"),
         "layer_norm_epsilon": epsilon(m),
         "no_bias": not m.has("ffn_up.bias"),
@@ -81,7 +81,7 @@ def falcon(m: Meta) -> Values:
     config |= {
         "num_attention_heads": m.heads,
         "num_kv_heads": m.kv_heads,
-        "ffn_hidden_size": m.count("feed_forward_length"),
+        "ffn_hidden_size": m.feed_forward,
         "max_position_embeddings": m.count("context_length"),
         "layer_norm_epsilon": epsilon(m),
         "multi_query": m.kv_heads == 1,
@@ -119,7 +119,14 @@ def stablelm(m: Meta) -> Values:
 
 def phi2(m: Meta) -> Values:
     config = standard(
-        m, "phi", "PhiForCausalLM", act="gelu_new", eps="layer_norm_eps", partial=True, bias=False
+        m,
+        "phi",
+        "PhiForCausalLM",
+        act="gelu_new",
+        eps="layer_norm_eps",
+        partial=True,
+        bias=False,
+        width=m.feed_forward,
     )
     config["qk_layernorm"] = m.has("attn_q_norm.weight")
     return config
