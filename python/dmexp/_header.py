@@ -75,6 +75,26 @@ class Header:
         "writer",
     )
 
+    format: int
+    dtype: str
+    source: str
+    step: int
+    num_params: int
+    num_tensors: int
+    flushed: int
+    max_abs: float
+    min_nonzero_abs: float
+    subnormal: int | None
+    writer: str | None
+    config: str
+    metadata: dict[str, Any]
+    extra: dict[str, Any]
+    tensor_extra: dict[str, dict[str, Any]]
+    payload_offset: int
+    payload_bytes: int
+    payload_crc32: int
+    index: _native.HeaderIndex
+
     def __init__(
         self,
         fields: Mapping[str, Any],
@@ -86,25 +106,52 @@ class Header:
         extra: dict[str, Any] | None = None,
         tensor_extra: dict[str, dict[str, Any]] | None = None,
     ) -> None:
-        self.format: int = fields["format"]
-        self.dtype: str = fields["dtype"]
-        self.source: str = fields["source"]
-        self.step: int = fields["step"]
-        self.num_params: int = fields["num_params"]
-        self.num_tensors: int = fields["num_tensors"]
-        self.flushed: int = fields["flushed"]
-        self.max_abs = float(fields["max_abs"])
-        self.min_nonzero_abs = float(fields["min_nonzero_abs"])
-        self.subnormal: int | None = fields.get("subnormal")
-        self.writer: str | None = fields.get("writer")
-        self.config: str = fields["config"]
-        self.metadata: dict[str, Any] = fields.get("metadata", {})
         self.index = index
+        self._fill(fields)
+        self.metadata = fields.get("metadata", {})
+        self.extra = extra or {}
+        self.tensor_extra = tensor_extra or {}
         self.payload_offset = payload_offset
         self.payload_bytes = payload_bytes
         self.payload_crc32 = payload_crc32
-        self.extra = extra or {}
-        self.tensor_extra = tensor_extra or {}
+
+    @classmethod
+    def found(cls, index: _native.HeaderIndex) -> Header:
+        """The header that a quick reader has read; its fields come over when one is asked for."""
+        header = cls.__new__(cls)
+        header.index = index
+        return header
+
+    def __getattr__(self, name: str) -> Any:
+        # Slots come first: this is asked only for what is not there, or not yet.
+        fields = self.index.fields() if name != "index" and name in self.__slots__ else None
+        if fields is None or name not in fields:
+            raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+        self._fill(fields)
+        for key in (
+            "metadata",
+            "extra",
+            "tensor_extra",
+            "payload_offset",
+            "payload_bytes",
+            "payload_crc32",
+        ):
+            setattr(self, key, fields[key])
+        return fields[name]
+
+    def _fill(self, fields: Mapping[str, Any]) -> None:
+        self.format = fields["format"]
+        self.dtype = fields["dtype"]
+        self.source = fields["source"]
+        self.step = fields["step"]
+        self.num_params = fields["num_params"]
+        self.num_tensors = fields["num_tensors"]
+        self.flushed = fields["flushed"]
+        self.max_abs = float(fields["max_abs"])
+        self.min_nonzero_abs = float(fields["min_nonzero_abs"])
+        self.subnormal = fields.get("subnormal")
+        self.writer = fields.get("writer")
+        self.config = fields["config"]
 
     @cached_property
     def config_dict(self) -> dict[str, Any]:
@@ -123,6 +170,8 @@ class Header:
     @cached_property
     def shapes(self) -> Verdict:
         """Whether the config describes the tensors, as `dmexp.families.describe` finds."""
+        if self.index.lacks_config:
+            return describe({}, ())
         entries = (self.index.get(place) for place in range(len(self.index)))
         return describe(self.config_dict, ((entry[0], entry[1]) for entry in entries))
 
@@ -167,7 +216,7 @@ def read_header(data: Any, length: int, path: str | None) -> Header:
         "payload_bytes": payload_bytes,
         "payload_crc32": crc32,
     }
-    header = _canonical(data, header_bytes, payload_bytes, place)
+    header = _quick(data, header_bytes, payload_bytes, place)
     if header is None:
         raw = bytes(memoryview(data)[PREFIX_BYTES : PREFIX_BYTES + header_bytes])
         fields, index, extra, tensor_extra = parse_header(raw, payload_bytes)
@@ -176,17 +225,17 @@ def read_header(data: Any, length: int, path: str | None) -> Header:
     return header
 
 
-def _canonical(
+def _quick(
     data: Any, header_bytes: int, payload_bytes: int, place: dict[str, Any]
 ) -> Header | None:
-    """Read a header in our writer's words; None for any other."""
-    found = _native.scan_header(data, PREFIX_BYTES, header_bytes, payload_bytes)
-    if found is None:
+    """Read a header that needs no complete parser; None for any other."""
+    index = _native.scan_header(data, PREFIX_BYTES, header_bytes, payload_bytes)
+    fields = index.fields() if index is not None else None
+    if index is None or fields is None:
         return None
-    fields, index, metadata = found
-    if metadata is not None:
+    if index.metadata_text is not None:
         try:
-            table = parse_toml(metadata)
+            table = parse_toml(index.metadata_text)
         except (ValueError, RecursionError):
             # Whoever reads the whole header finds the same fault and knows its line.
             return None
@@ -194,7 +243,9 @@ def _canonical(
         if table.keys() != {"metadata"} or not isinstance(table["metadata"], dict):
             return None
         fields["metadata"] = table["metadata"]
-    return Header(fields, index, **place)
+    return Header(
+        fields, index, extra=fields["extra"], tensor_extra=fields["tensor_extra"], **place
+    )
 
 
 def file_bytes(head: bytes | bytearray) -> int:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-import tomli
-
 from . import _native
 from ._dtypes import STORAGE_DTYPES, WIDTH_BYTES
 from .errors import FormatError, SizeOverflowError, UnsupportedDtypeError, UnsupportedError

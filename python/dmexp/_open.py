@@ -10,7 +10,7 @@ from typing import Any
 
 from . import _native
 from ._check import Tally
-from ._header import file_bytes, read_header
+from ._header import Header, file_bytes, read_header
 from ._sniff import HEAD_BYTES
 from .errors import DmexpError, TruncatedError
 
@@ -43,27 +43,33 @@ class Opened:
         self.file: _native.FileBytes | None = None
         self.data: Any
         self.path: str | None = None
-        if memory is not None:
-            self.data = memoryview(memory).cast("B")
+        if memory is None:
+            self.path = path if type(path) is str else name_of(path)
+            found = _native.open_file(self.path)
+            if found is not None:
+                # Sound in all that can be told without the payload.
+                self.file = self.data = found[0]
+                self.header = Header.found(found[1])
+                return
+            self._open_at_length(self.path)
         else:
-            self.path = name_of(path)
-            mode = os.stat(self.path).st_mode
-            # Opening a directory succeeds on some systems and reads nothing sensible.
-            if stat.S_ISDIR(mode):
-                raise IsADirectoryError(
-                    f"{self.path} is a directory; a .dmexp file is expected. "
-                    f"To make one from it: dmexp export {self.path}"
-                )
-            if stat.S_ISREG(mode):
-                try:
-                    self.file = self.data = _native.FileBytes(self.path)
-                except OSError as error:
-                    error.filename = self.path
-                    raise
-            else:
-                self.data = memoryview(_read_stream(self.path))
+            self.data = memoryview(memory).cast("B")
         with self.named():
             self.header = read_header(self.data, len(self.data), self.path)
+
+    def _open_at_length(self, path: str) -> None:
+        """Open what the quick way did not take, or raise what is wrong with opening it."""
+        mode = os.stat(path).st_mode
+        # Opening a directory succeeds on some systems and reads nothing sensible.
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(
+                f"{path} is a directory; a .dmexp file is expected. "
+                f"To make one from it: dmexp export {path}"
+            )
+        if stat.S_ISREG(mode):
+            self.file = self.data = _native.FileBytes(path)
+        else:
+            self.data = memoryview(_read_stream(path))
 
     @contextlib.contextmanager
     def named(self) -> Iterator[None]:

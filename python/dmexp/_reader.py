@@ -92,7 +92,7 @@ class safe_open:
 
     def __init__(self, path: Path, verify: bool = True) -> None:
         opened = Opened(path)
-        if verify:
+        if verify and not opened.header.index.lacks_config:
             with opened.named():
                 opened.header.shapes.require()
         self._opened: Opened | None = opened
@@ -127,7 +127,8 @@ class safe_open:
         if self._verify and place not in self._checked:
             self._check(opened, place)
         _, dims, offset, nbytes, _ = self.header.index.get(place)
-        return view(opened.data, self.header, dims, offset, nbytes)
+        with opened.named():
+            return view(opened.data, self.header, dims, offset, nbytes)
 
     def get_slice(self, name: str) -> TensorSlice:
         """A tensor to be cut: ``f.get_slice("w")[2:5]``. Raises what `get_tensor` raises."""

@@ -1,8 +1,9 @@
 //! The tensor table of a header, with every sum and product checked: where each tensor lies.
 
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
 use std::ops::Range;
+
+use crate::ascii::find_control;
+use crate::names::Names;
 
 /// Why a tensor table is refused. One variant per cause; names are the tensor's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -80,6 +81,9 @@ const SHOWN_LETTERS: usize = 200;
 /// What any array library can still widen the values to, in bytes.
 const WIDEST: u64 = 4;
 
+/// How long a name is expected to be, to make room at once.
+const NAME_BYTES: usize = 40;
+
 /// One tensor of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
@@ -110,9 +114,7 @@ pub struct Index {
     names: String,
     dims: Vec<u64>,
     entries: Vec<Entry>,
-    /// Open addressing; 0 is free, else 1 + place in `entries`.
-    slots: Vec<u32>,
-    hasher: RandomState,
+    places: Names,
 }
 
 /// Takes tensors in payload order and lays them out.
@@ -125,15 +127,14 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// A table over `payload` bytes of values of `width` bytes each.
+    /// A table over `payload` bytes of values of `width` bytes each, with room for about `tensors`.
     #[must_use]
-    pub fn new(width: u64, payload: u64) -> Self {
+    pub fn new(width: u64, payload: u64, tensors: usize) -> Self {
         let index = Index {
-            names: String::new(),
-            dims: Vec::new(),
-            entries: Vec::new(),
-            slots: vec![0; 16],
-            hasher: RandomState::new(),
+            names: String::with_capacity(tensors.saturating_mul(NAME_BYTES)),
+            dims: Vec::with_capacity(tensors.saturating_mul(2)),
+            entries: Vec::with_capacity(tensors),
+            places: Names::with_room(tensors),
         };
         Self { index, width, payload, covered: 0 }
     }
@@ -178,7 +179,9 @@ impl Builder {
             nbytes,
             crc32,
         };
-        if !index.insert(name, position) {
+        let Index { names, entries, places, .. } = &mut *index;
+        let is_at = |place: usize| named(names, &entries[place]) == name;
+        if !places.insert(name, position, is_at) {
             return Err(Refusal::DuplicateName { name: name.to_owned() });
         }
         index.names.push_str(name);
@@ -240,7 +243,7 @@ impl Index {
     /// A tensor's name.
     #[must_use]
     pub fn name(&self, entry: &Entry) -> &str {
-        &self.names[entry.name_start..entry.name_start + entry.name_len]
+        named(&self.names, entry)
     }
 
     /// A tensor's dims.
@@ -252,65 +255,18 @@ impl Index {
     /// The place of a tensor in the table.
     #[must_use]
     pub fn position(&self, name: &str) -> Option<usize> {
-        let mask = self.slots.len() - 1;
-        let mut at = self.hash(name) & mask;
-        loop {
-            let place = (self.slots[at] as usize).checked_sub(1)?;
-            if self.name(&self.entries[place]) == name {
-                return Some(place);
-            }
-            at = (at + 1) & mask;
-        }
+        self.places.find(name, |place| self.name(&self.entries[place]) == name)
     }
+}
 
-    fn hash(&self, name: &str) -> usize {
-        // The low bits are as good as any; truncation on 32-bit targets is intended.
-        #[allow(clippy::cast_possible_truncation)]
-        let hash = self.hasher.hash_one(name) as usize;
-        hash
-    }
-
-    /// Note that `name` will stand at `place`; false where it stands somewhere already.
-    fn insert(&mut self, name: &str, place: usize) -> bool {
-        if self.position(name).is_some() {
-            return false;
-        }
-        // At most half full, so that a search ends.
-        if (place + 1) * 2 > self.slots.len() {
-            self.grow();
-        }
-        let Ok(stored) = u32::try_from(place + 1) else { return false };
-        let free = self.free_slot(name);
-        self.slots[free] = stored;
-        true
-    }
-
-    fn grow(&mut self) {
-        self.slots = vec![0; self.slots.len() * 2];
-        for place in 0..self.entries.len() {
-            let entry = self.entries[place];
-            let free = self.free_slot(self.name(&entry));
-            // It fitted into the smaller table.
-            #[allow(clippy::cast_possible_truncation)]
-            let stored = (place + 1) as u32;
-            self.slots[free] = stored;
-        }
-    }
-
-    fn free_slot(&self, name: &str) -> usize {
-        let mask = self.slots.len() - 1;
-        let mut at = self.hash(name) & mask;
-        while self.slots[at] != 0 {
-            at = (at + 1) & mask;
-        }
-        at
-    }
+fn named<'a>(names: &'a str, entry: &Entry) -> &'a str {
+    &names[entry.name_start..entry.name_start + entry.name_len]
 }
 
 /// Unicode's control characters (C0, DEL and C1): none belongs in a name.
 fn has_control(name: &str) -> bool {
     if name.is_ascii() {
-        name.bytes().any(|byte| byte < 0x20 || byte == 0x7f)
+        find_control(name.as_bytes(), [0x7f]).is_some()
     } else {
         name.chars().any(char::is_control)
     }

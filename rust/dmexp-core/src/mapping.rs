@@ -3,29 +3,36 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
+use std::sync::OnceLock;
 
 use memmap2::Mmap;
 
+use crate::positioned::read_exact_at;
 use crate::sigbus;
 
 /// At least the page of every system that this runs on; a multiple of the real one is fine.
 #[cfg(unix)]
 const PAGE_BYTES: usize = 64 << 10;
 
-/// The bytes of one file, read-only, at one address for as long as this lives.
+/// One open file and, from the first time that they are asked for, its bytes: read-only, at one
+/// address for as long as this lives.
 ///
 /// A mapped file that shrinks leaves pages that cannot be had any more. Touching one does not end
 /// the process: see [`sigbus`]. [`Mapping::is_intact`] tells afterwards.
 #[derive(Debug)]
 pub struct Mapping {
-    bytes: Bytes,
+    /// None where the bytes came through a pipe, once.
     file: Option<File>,
-    guard: Option<sigbus::Guard>,
+    len: usize,
+    // Not made at opening: whoever wants a header, or reads the payload in large pieces, does
+    // without, and making and undoing it is half of what opening costs.
+    bytes: OnceLock<Bytes>,
 }
 
 #[derive(Debug)]
 enum Bytes {
-    Mapped(Mmap),
+    /// The guard goes first: it must forget the address range before the pages go.
+    Mapped(Option<sigbus::Guard>, Mmap),
     Read(Vec<u8>),
 }
 
@@ -38,55 +45,75 @@ impl Mapping {
     pub fn map(path: &Path) -> io::Result<Option<Self>> {
         let file = File::open(path)?;
         let about = file.metadata()?;
-        Ok(Self::of(file, about.is_file() && about.len() > 0).ok())
+        let Some(len) = mappable(&about) else { return Ok(None) };
+        Ok(map(&file, len).map(|bytes| Self { file: Some(file), len, bytes: bytes.into() }))
     }
 
-    /// Map a file, or give it back.
-    fn of(file: File, worth_it: bool) -> Result<Self, File> {
-        if !worth_it {
-            return Err(file);
-        }
-        // SAFETY: the mapping is read-only and private to this object. Other processes may write
-        // to the file: readers then see other bytes, which every check tolerates, and pages that
-        // vanish are replaced by the SIGBUS guard below.
-        let Ok(map) = (unsafe { Mmap::map(&file) }) else { return Err(file) };
-        let guard = sigbus::Guard::new(map.as_ptr() as usize, map.len());
-        Ok(Self { bytes: Bytes::Mapped(map), file: Some(file), guard })
-    }
-
-    /// Map `path`; read it into memory where it cannot be mapped (pipes, some network mounts).
+    /// Open `path`. What is no regular file is read into memory.
     ///
     /// # Errors
     ///
     /// Whatever the system says when the file cannot be opened, measured or read.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let file = File::open(path)?;
-        let about = file.metadata()?;
-        let mut file = match Self::of(file, about.is_file() && about.len() > 0) {
-            Ok(mapping) => return Ok(mapping),
-            Err(file) => file,
-        };
+        let mut file = File::open(path)?;
+        if let Some(len) = mappable(&file.metadata()?) {
+            return Ok(Self { file: Some(file), len, bytes: OnceLock::new() });
+        }
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
-        Ok(Self { bytes: Bytes::Read(bytes), file: None, guard: None })
+        Ok(Self { file: None, len: bytes.len(), bytes: Bytes::Read(bytes).into() })
+    }
+
+    /// How many bytes the file had when it was opened.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether the file was empty when it was opened.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
     /// All bytes, as many as the file had when it was opened.
-    #[must_use]
-    pub fn bytes(&self) -> &[u8] {
-        match &self.bytes {
-            Bytes::Mapped(map) => map,
-            Bytes::Read(bytes) => bytes,
+    ///
+    /// # Errors
+    ///
+    /// Where the file cannot be mapped and reading it fails: whatever the system says;
+    /// `UnexpectedEof` where it has become shorter.
+    pub fn bytes(&self) -> io::Result<&[u8]> {
+        if self.bytes.get().is_none() {
+            let made = self.make()?;
+            // Another thread may have been faster; what it made is as good.
+            self.bytes.get_or_init(|| made);
         }
+        Ok(match self.bytes.get() {
+            Some(Bytes::Mapped(_, map)) => map,
+            Some(Bytes::Read(bytes)) => bytes,
+            None => &[],
+        })
+    }
+
+    fn make(&self) -> io::Result<Bytes> {
+        let Some(file) = &self.file else { return Ok(Bytes::Read(Vec::new())) };
+        if let Some(bytes) = map(file, self.len) {
+            return Ok(bytes);
+        }
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(self.len).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        bytes.resize(self.len, 0);
+        read_exact_at(file, &mut bytes, 0)?;
+        Ok(Bytes::Read(bytes))
     }
 
     /// Whether the bytes are the file's pages rather than a copy.
     #[must_use]
     pub fn is_mapped(&self) -> bool {
-        matches!(self.bytes, Bytes::Mapped(_))
+        self.bytes().is_ok() && matches!(self.bytes.get(), Some(Bytes::Mapped(..)))
     }
 
-    /// The open file behind the bytes, where they can be read from it again.
+    /// The open file behind the bytes, where they can be read from it.
     #[must_use]
     pub fn file(&self) -> Option<&File> {
         self.file.as_ref()
@@ -100,7 +127,7 @@ impl Mapping {
     pub fn current_len(&self) -> io::Result<u64> {
         match &self.file {
             Some(file) => Ok(file.metadata()?.len()),
-            None => Ok(self.bytes().len() as u64),
+            None => Ok(self.len as u64),
         }
     }
 
@@ -109,7 +136,7 @@ impl Mapping {
     /// copy, for a range outside the file, and where the system has no such call.
     pub fn give_back(&self, offset: usize, len: usize) {
         #[cfg(unix)]
-        if let Bytes::Mapped(map) = &self.bytes
+        if let Some(Bytes::Mapped(_, map)) = self.bytes.get()
             && let Some(range) = map.get(offset..).and_then(|rest| rest.get(..len))
         {
             let start = range.as_ptr() as usize;
@@ -125,16 +152,26 @@ impl Mapping {
         let _ = (offset, len);
     }
 
-    /// False once a page that this mapping promised could not be had.
+    /// False once a page that was promised could not be had.
     #[must_use]
     pub fn is_intact(&self) -> bool {
-        self.guard.as_ref().is_none_or(|guard| !guard.was_hit())
+        match self.bytes.get() {
+            Some(Bytes::Mapped(Some(guard), _)) => !guard.was_hit(),
+            _ => true,
+        }
     }
 }
 
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // The guard must forget the address range before the pages go.
-        self.guard = None;
-    }
+/// The length of a file that can be mapped as far as one can tell beforehand.
+fn mappable(about: &std::fs::Metadata) -> Option<usize> {
+    usize::try_from(about.len()).ok().filter(|len| about.is_file() && *len > 0)
+}
+
+fn map(file: &File, len: usize) -> Option<Bytes> {
+    // SAFETY: the mapping is read-only and private to one object. Other processes may write to
+    // the file: readers then see other bytes, which every check tolerates, and pages that vanish
+    // are replaced by the SIGBUS guard below.
+    let map = unsafe { memmap2::MmapOptions::new().len(len).map(file) }.ok()?;
+    let guard = sigbus::Guard::new(map.as_ptr() as usize, map.len());
+    Some(Bytes::Mapped(guard, map))
 }

@@ -6,51 +6,22 @@
 //! they must agree; a property test holds them to it.
 
 use std::borrow::Cow;
-use std::ops::Range;
 
+use crate::ascii::find_control;
 use crate::dtype::Dtype;
-use crate::index::{Builder, Index};
+use crate::header::{Header, Metadata};
+use crate::index::Builder;
+use crate::toml;
 
 /// Twice what our writer's longest number takes.
 const LONGEST_FLOAT: usize = 128;
 
-/// A header in canonical words.
-#[derive(Debug)]
-pub struct Scanned {
-    /// `format`.
-    pub format: u64,
-    /// `dtype`.
-    pub dtype: Dtype,
-    /// `source`.
-    pub source: String,
-    /// `step`.
-    pub step: u64,
-    /// `num_params`.
-    pub num_params: u64,
-    /// `num_tensors`.
-    pub num_tensors: u64,
-    /// `flushed`.
-    pub flushed: u64,
-    /// `max_abs`.
-    pub max_abs: f64,
-    /// `min_nonzero_abs`.
-    pub min_nonzero_abs: f64,
-    /// `subnormal`, where it is there.
-    pub subnormal: Option<u64>,
-    /// `writer`, where it is there.
-    pub writer: Option<String>,
-    /// `config`.
-    pub config: String,
-    /// The text of the `[metadata]` table and what is below it, not looked into.
-    pub metadata: Option<Range<usize>>,
-    /// The tensor table, checked against the payload.
-    pub index: Index,
-}
+/// Bytes of the shortest tensor that can be written, to bound what a claim makes room for.
+const TENSOR_BYTES: usize = 48;
 
-/// Read `header`, whose payload has `payload` bytes; `None` for other words than ours.
+/// Read `text`, a header whose payload has `payload` bytes; `None` for other words than ours.
 #[must_use]
-pub fn scan(header: &[u8], payload: u64) -> Option<Scanned> {
-    let text = std::str::from_utf8(header).ok()?;
+pub fn scan(text: &str, payload: u64) -> Option<Header<'_>> {
     Cursor { text, at: 0 }.header(payload)
 }
 
@@ -60,7 +31,7 @@ struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    fn header(mut self, payload: u64) -> Option<Scanned> {
+    fn header(mut self, payload: u64) -> Option<Header<'a>> {
         let format = self.integer_line("format = ")?;
         let dtype = Dtype::from_name(&self.string_line("dtype = ")?)?;
         if dtype == Dtype::F64 {
@@ -81,7 +52,8 @@ impl<'a> Cursor<'a> {
             None
         };
         let config = self.string_line("config = ")?.into_owned();
-        let mut builder = Builder::new(dtype.width() as u64, payload);
+        let room = usize::try_from(num_tensors).ok()?.min(self.text.len() / TENSOR_BYTES);
+        let mut builder = Builder::new(dtype.width() as u64, payload, room);
         let mut dims = Vec::new();
         let mut count = 0_u64;
         if !self.eat("tensors = []\n") {
@@ -104,7 +76,7 @@ impl<'a> Cursor<'a> {
             return None;
         }
         let index = builder.finish().ok()?;
-        Some(Scanned {
+        Some(Header {
             format,
             dtype,
             source,
@@ -118,6 +90,8 @@ impl<'a> Cursor<'a> {
             writer,
             config,
             metadata,
+            extra: Vec::new(),
+            tensor_extra: Vec::new(),
             index,
         })
     }
@@ -214,9 +188,13 @@ impl<'a> Cursor<'a> {
     /// The text up to `end`, which is stepped over. A longer run of quotes belongs to the text.
     fn until(&mut self, end: &str, lines: bool) -> Option<&'a str> {
         let rest = self.rest();
-        let mut len = rest.find(end)?;
+        let quote = end.as_bytes()[0];
+        let mut len = 0;
+        while !rest.as_bytes()[len..].starts_with(end.as_bytes()) {
+            len += 1;
+            len += rest.get(len..)?.find(char::from(quote))?;
+        }
         if lines {
-            let quote = end.as_bytes()[0];
             while rest.as_bytes().get(len + end.len()) == Some(&quote) {
                 len += 1;
             }
@@ -232,9 +210,8 @@ impl<'a> Cursor<'a> {
     /// A basic string after its opening quote.
     fn basic(&mut self) -> Option<Cow<'a, str>> {
         let rest = self.rest();
-        let bytes = rest.as_bytes();
-        let len = bytes.iter().position(|&b| b == b'"' || b == b'\\' || b < 0x20 || b == 0x7f)?;
-        if bytes[len] == b'"' {
+        let len = find_control(rest.as_bytes(), [b'"', b'\\', 0x7f])?;
+        if rest.as_bytes()[len] == b'"' {
             self.at += len + 1;
             return Some(Cow::Borrowed(&rest[..len]));
         }
@@ -276,11 +253,7 @@ impl<'a> Cursor<'a> {
 
     /// Eight lower-case hex digits, a quote and a line feed.
     fn hex_line(&mut self) -> Option<u32> {
-        let digits = self.text.as_bytes().get(self.at..self.at + 8)?;
-        if !digits.iter().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
-            return None;
-        }
-        let value = u32::from_str_radix(&self.text[self.at..self.at + 8], 16).ok()?;
+        let value = lower_hex(self.text.as_bytes()[self.at..].first_chunk()?)?;
         self.at += 8;
         self.expect("\"\n")?;
         Some(value)
@@ -289,7 +262,7 @@ impl<'a> Cursor<'a> {
     /// Step over a `[metadata]` table and over the line of the header's own checksum. The outer
     /// `None` is for anything else.
     #[allow(clippy::option_option)]
-    fn metadata(&mut self) -> Option<Option<Range<usize>>> {
+    fn metadata(&mut self) -> Option<Option<Metadata<'a>>> {
         let start = self.at;
         let mut metadata = None;
         let end = match crate::header_crc::line_start(self.text.as_bytes()) {
@@ -298,7 +271,11 @@ impl<'a> Cursor<'a> {
             None => self.text.len(),
         };
         if self.sees("\n[metadata]\n") || self.sees("\n[metadata.") {
-            metadata = Some(start + 1..end);
+            let text = &self.text[start + 1..end];
+            metadata = Some(match toml::parse(text) {
+                Some(tables) => Metadata::Table(tables.only("metadata")?),
+                None => Metadata::Text(text),
+            });
             self.at = end;
         }
         if self.at == end && end < self.text.len() {
@@ -312,7 +289,26 @@ impl<'a> Cursor<'a> {
     }
 }
 
+/// Eight lower-case hex digits.
+pub(crate) fn lower_hex(digits: &[u8; 8]) -> Option<u32> {
+    digits.iter().try_fold(0, |value: u32, digit| {
+        let nibble = match digit {
+            b'0'..=b'9' => digit - b'0',
+            b'a'..=b'f' => digit - b'a' + 10,
+            _ => return None,
+        };
+        Some(value << 4 | u32::from(nibble))
+    })
+}
+
 /// Whether TOML allows the text inside a literal as it stands.
 fn plain(text: &str, lines: bool) -> bool {
-    text.bytes().all(|b| (b >= 0x20 && b != 0x7f) || b == b'\t' || (lines && b == b'\n'))
+    let mut rest = text.as_bytes();
+    while let Some(at) = find_control(rest, [0x7f]) {
+        if rest[at] != b'\t' && !(lines && rest[at] == b'\n') {
+            return false;
+        }
+        rest = &rest[at + 1..];
+    }
+    true
 }

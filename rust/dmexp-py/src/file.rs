@@ -9,7 +9,6 @@ use dmexp_core::mapping::Mapping;
 use dmexp_core::narrow::scan_crc;
 use dmexp_core::read::{Out, Request, Store, read_tensors};
 use dmexp_core::sigbus;
-use dmexp_core::stats::to_f64;
 use dmexp_core::tally::Tally;
 use pyo3::exceptions::{PyBufferError, PyEOFError, PyValueError};
 use pyo3::ffi;
@@ -20,7 +19,7 @@ use crate::dtypes::stored;
 use crate::errors;
 
 /// `(count, flushed, subnormal, nan, inf, max_abs, min_nonzero_abs, first_bad, zeros, crc32)`.
-pub type TallyTuple = (u64, u64, u64, u64, u64, f64, f64, Option<u64>, u64, u32);
+pub type TallyTuple = (u64, u64, u64, u64, u64, f32, f32, Option<u64>, u64, u32);
 
 /// A tally as plain Python data.
 pub fn tally_tuple(tally: &Tally) -> TallyTuple {
@@ -31,8 +30,8 @@ pub fn tally_tuple(tally: &Tally) -> TallyTuple {
         s.subnormal,
         s.nan,
         s.inf,
-        to_f64(s.max_abs),
-        to_f64(s.min_nonzero_abs),
+        s.max_abs,
+        s.min_nonzero_abs,
         s.first_bad,
         s.zeros,
         tally.crc.value(),
@@ -43,6 +42,17 @@ pub fn tally_tuple(tally: &Tally) -> TallyTuple {
 #[pyclass(frozen, module = "dmexp._native")]
 pub struct FileBytes {
     mapping: Mapping,
+}
+
+impl FileBytes {
+    /// The object of an open file.
+    pub fn of(mapping: Mapping) -> Self {
+        Self { mapping }
+    }
+
+    fn bytes(&self, py: Python<'_>) -> PyResult<&[u8]> {
+        py.detach(|| self.mapping.bytes()).map_err(|error| errors::io(error, None))
+    }
 }
 
 #[pymethods]
@@ -65,7 +75,7 @@ impl FileBytes {
     }
 
     fn __len__(&self) -> usize {
-        self.mapping.bytes().len()
+        self.mapping.len()
     }
 
     /// Whether the bytes are the file's pages rather than a copy.
@@ -80,7 +90,7 @@ impl FileBytes {
     }
 
     /// False once a page of the mapping could not be had, because the file had shrunk.
-    fn intact(&self) -> bool {
+    pub fn intact(&self) -> bool {
         self.mapping.is_intact()
     }
 
@@ -99,8 +109,7 @@ impl FileBytes {
     ) -> PyResult<TallyTuple> {
         let dtype = stored(dtype)?;
         let bytes = self
-            .mapping
-            .bytes()
+            .bytes(py)?
             .get(offset..)
             .and_then(|rest| rest.get(..nbytes))
             .ok_or_else(|| PyValueError::new_err("the range leaves the file"))?;
@@ -129,7 +138,10 @@ impl FileBytes {
         requests: Vec<(u64, u64, Option<Bound<'_, PyAny>>, bool)>,
         threads: usize,
     ) -> PyResult<Vec<TallyTuple>> {
-        let store = self.mapping.file().map_or(Store::Memory(self.mapping.bytes()), Store::File);
+        let store = match self.mapping.file() {
+            Some(file) => Store::File(file),
+            None => Store::Memory(self.bytes(py)?),
+        };
         read_into(py, store, stored(dtype)?, &requests, threads)
     }
 
@@ -146,7 +158,7 @@ impl FileBytes {
         if view.is_null() {
             return Err(PyBufferError::new_err("no view to fill"));
         }
-        let bytes = slf.get().mapping.bytes();
+        let bytes = slf.get().bytes(slf.py())?;
         let len = ffi::Py_ssize_t::try_from(bytes.len())?;
         // SAFETY: `view` is not null and the interpreter's; the bytes stay at their address for as
         // long as this object lives, and the view holds a reference to it. It is marked read-only.

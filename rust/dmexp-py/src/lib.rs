@@ -10,6 +10,7 @@ mod header;
 mod memory;
 mod narrow;
 mod stats;
+mod toml;
 mod writer;
 
 use pyo3::prelude::*;
@@ -31,10 +32,12 @@ fn native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(file::read_memory, m)?)?;
     m.add_function(wrap_pyfunction!(header::header_crc32, m)?)?;
     m.add_function(wrap_pyfunction!(header::header_crc32_line, m)?)?;
+    m.add_function(wrap_pyfunction!(header::open_file, m)?)?;
     m.add_function(wrap_pyfunction!(header::scan_header, m)?)?;
     m.add_function(wrap_pyfunction!(narrow::cpu_tiers, m)?)?;
     m.add_function(wrap_pyfunction!(narrow::narrow_array, m)?)?;
     m.add_function(wrap_pyfunction!(narrow::narrow_bytes, m)?)?;
+    m.add_function(wrap_pyfunction!(toml::parse_toml, m)?)?;
     m.add_function(wrap_pyfunction!(narrow::widen_array, m)?)?;
     m.add_function(wrap_pyfunction!(narrow::widen_bytes, m)?)?;
     // Nobody imports * from a private module, and the stub need not repeat every name.
