@@ -9,7 +9,7 @@ from typing import Any
 
 from dmexp import _native
 from dmexp._emit import HeaderFacts, TensorLine, Totals, header_text, metadata_text
-from dmexp._header import Header, _canonical, check_arithmetic
+from dmexp._header import Header, _quick, check_arithmetic
 from dmexp._header_toml import parse_header
 from dmexp.errors import DmexpError, InvalidArgumentError
 
@@ -154,9 +154,9 @@ def _product(dims: tuple[int, ...]) -> int:
 
 
 def quick(text: bytes, payload: int) -> Header | DmexpError | None:
-    """What the reader of canonical words makes of a header; None where it leaves it alone."""
+    """What the quick reader makes of a header; None where it leaves it alone."""
     try:
-        header = _canonical(b"\0" * 24 + text, len(text), payload, _place(payload))
+        header = _quick(b"\0" * 24 + text, len(text), payload, _place(payload))
         if header is not None:
             check_arithmetic(header)
     except DmexpError as error:

@@ -229,7 +229,7 @@ def _quick(
     data: Any, header_bytes: int, payload_bytes: int, place: dict[str, Any]
 ) -> Header | None:
     """Read a header that needs no complete parser; None for any other."""
-    index = _native.scan_header(data, PREFIX_BYTES, header_bytes, payload_bytes)
+    index = _native.read_header(data, PREFIX_BYTES, header_bytes, payload_bytes)
     fields = index.fields() if index is not None else None
     if index is None or fields is None:
         return None

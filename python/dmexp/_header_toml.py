@@ -104,13 +104,18 @@ def parse_toml(text: str) -> dict[str, Any]:
     ValueError, RecursionError
         It is not TOML, nests too deeply, or holds a number beyond 64 bits.
     """
-    table = _loads(text)
-    _check_numbers("", table)
+    table = _native.parse_toml(text)
+    if table is None:
+        table = _loads(text)
+        _check_numbers("", table)
     return table
 
 
 def _loads(text: str) -> dict[str, Any]:
     """Parse, unless the result would take a hundred times the memory of the text."""
+    # Seldom needed, and most of what opening a file would load.
+    import tomli
+
     if _LONG_NUMBER.search(text):
         raise ValueError("it holds a number of thousands of digits")
     tables = sum(1 for _ in _TABLE.finditer(text)) - text.count("\n[[tensors]]")

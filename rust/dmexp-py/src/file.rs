@@ -9,6 +9,7 @@ use dmexp_core::mapping::Mapping;
 use dmexp_core::narrow::scan_crc;
 use dmexp_core::read::{Out, Request, Store, read_tensors};
 use dmexp_core::sigbus;
+use dmexp_core::stats::to_f64;
 use dmexp_core::tally::Tally;
 use pyo3::exceptions::{PyBufferError, PyEOFError, PyValueError};
 use pyo3::ffi;
@@ -19,7 +20,7 @@ use crate::dtypes::stored;
 use crate::errors;
 
 /// `(count, flushed, subnormal, nan, inf, max_abs, min_nonzero_abs, first_bad, zeros, crc32)`.
-pub type TallyTuple = (u64, u64, u64, u64, u64, f32, f32, Option<u64>, u64, u32);
+pub type TallyTuple = (u64, u64, u64, u64, u64, f64, f64, Option<u64>, u64, u32);
 
 /// A tally as plain Python data.
 pub fn tally_tuple(tally: &Tally) -> TallyTuple {
@@ -30,8 +31,8 @@ pub fn tally_tuple(tally: &Tally) -> TallyTuple {
         s.subnormal,
         s.nan,
         s.inf,
-        s.max_abs,
-        s.min_nonzero_abs,
+        to_f64(s.max_abs),
+        to_f64(s.min_nonzero_abs),
         s.first_bad,
         s.zeros,
         tally.crc.value(),

@@ -232,7 +232,7 @@ impl HeaderIndex {
 /// Read the header in `data[start:start + length]`; None where the complete parser has to look
 /// at it. What it claims of the payload may still contradict itself.
 #[pyfunction]
-pub fn scan_header(
+pub fn read_header(
     py: Python<'_>,
     data: &Bound<'_, PyAny>,
     start: usize,

@@ -33,7 +33,7 @@ fn native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(header::header_crc32, m)?)?;
     m.add_function(wrap_pyfunction!(header::header_crc32_line, m)?)?;
     m.add_function(wrap_pyfunction!(header::open_file, m)?)?;
-    m.add_function(wrap_pyfunction!(header::scan_header, m)?)?;
+    m.add_function(wrap_pyfunction!(header::read_header, m)?)?;
     m.add_function(wrap_pyfunction!(narrow::cpu_tiers, m)?)?;
     m.add_function(wrap_pyfunction!(narrow::narrow_array, m)?)?;
     m.add_function(wrap_pyfunction!(narrow::narrow_bytes, m)?)?;

@@ -2,6 +2,9 @@
 
 use super::value::Value;
 
+/// Digits that a number may have: parsing longer ones takes time that nobody needs to spend.
+const MOST_BYTES: usize = 128;
+
 /// Read a number or a boolean from the start of `text`; the bytes that it takes come with it.
 pub(super) fn literal(text: &str) -> Option<(Value<'static>, usize)> {
     for (word, value) in [("true", true), ("false", false)] {
@@ -58,7 +61,7 @@ fn digits(bytes: &[u8], is_digit: impl Fn(u8) -> bool) -> Option<usize> {
         while bytes.get(len).is_some_and(|byte| is_digit(*byte)) {
             len += 1;
         }
-        if len == start {
+        if len == start || len > MOST_BYTES {
             return None;
         }
         if bytes.get(len) != Some(&b'_') {

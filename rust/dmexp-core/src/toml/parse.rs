@@ -9,6 +9,13 @@ use super::value::{Made, Table, Value};
 /// Nested arrays and inline tables, and parts of a key: more is left to the other parser.
 const MOST_NESTED: usize = 32;
 
+/// Tables and lines of arrays, tensors aside: no model's header has as many.
+const MOST_OPENED: usize = 50_000;
+
+/// A value takes a few dozen bytes, so that the text's own length bounds the memory for them.
+const BYTES_OF_A_VALUE: usize = 8;
+const MOST_VALUES_ANYWAY: usize = 1 << 16;
+
 type Key<'a> = Vec<Cow<'a, str>>;
 
 /// Read a whole document; `None` where a complete parser has to look at it.
@@ -16,8 +23,14 @@ type Key<'a> = Vec<Cow<'a, str>>;
 /// Lines end with a line feed: a text with carriage returns is given up.
 #[must_use]
 pub fn parse(text: &str) -> Option<Table<'_>> {
+    let opened = text.split('\n').map(|line| line.trim_start_matches([' ', '\t']));
+    let opened = opened.filter(|line| line.starts_with('[') && !line.starts_with("[[tensors]]"));
+    if opened.take(MOST_OPENED).count() == MOST_OPENED {
+        return None;
+    }
     let mut root = Table::new(Made::Headed);
-    let mut reader = Reader { text, at: 0 };
+    let values_left = text.len() / BYTES_OF_A_VALUE + MOST_VALUES_ANYWAY;
+    let mut reader = Reader { text, at: 0, values_left };
     reader.section(&mut root)?;
     while reader.peek().is_some() {
         let table = reader.header(&mut root)?;
@@ -29,6 +42,7 @@ pub fn parse(text: &str) -> Option<Table<'_>> {
 struct Reader<'a> {
     text: &'a str,
     at: usize,
+    values_left: usize,
 }
 
 impl<'a> Reader<'a> {
@@ -95,6 +109,7 @@ impl<'a> Reader<'a> {
     fn header<'t>(&mut self, root: &'t mut Table<'a>) -> Option<&'t mut Table<'a>> {
         self.at += 1;
         let is_array = self.eat(b'[');
+        self.values_left = self.values_left.checked_sub(1)?;
         self.blanks();
         let mut key = self.key()?;
         if !self.eat(b']') || (is_array && !self.eat(b']')) {
@@ -166,6 +181,7 @@ impl<'a> Reader<'a> {
     }
 
     fn value(&mut self, depth: usize) -> Option<Value<'a>> {
+        self.values_left = self.values_left.checked_sub(1)?;
         match self.peek()? {
             b'"' | b'\'' => {
                 let (value, len) = string(self.rest())?;
