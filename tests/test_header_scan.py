@@ -189,8 +189,10 @@ def test_other_words_are_read_as_the_parser_reads_them_or_left_to_it(text: str) 
 
 def test_other_words_seldom_need_the_parser() -> None:
     read = {text for text in OTHER_WORDS if isinstance(general(text.encode(), 14), Header)}
+    assert len(read) > 20
     left = [text for text in read if quick(text.encode(), PAYLOAD_BYTES) is None]
-    assert left == []
+    # Only the number of thousands of digits.
+    assert [len(text) > 5000 for text in left] == [True]
 
 
 MORE_OF_OUR_WORDS = [
