@@ -81,7 +81,7 @@ impl Avx512 {
     #[inline]
     pub(super) fn run<J: Job>(self, job: J) {
         #[inline(never)]
-        #[target_feature(enable = "avx2,f16c,bmi1,bmi2,avx512f,avx512bw,avx512vl,avx512dq")]
+        #[target_feature(enable = "popcnt,avx2,f16c,bmi1,bmi2,avx512f,avx512bw,avx512vl,avx512dq")]
         fn wrapper<J: Job>(simd: Avx512, job: J) {
             job.run(simd);
         }
@@ -164,16 +164,15 @@ fn f32_f16_avx2(src: &[[u8; 4]], dst: &mut [[u8; 2]]) -> Range<F16> {
 }
 
 #[inline]
-#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512dq")]
+#[target_feature(enable = "popcnt,avx2,f16c,avx512f,avx512bw,avx512vl,avx512dq")]
 fn f32_f16_avx512(src: &[[u8; 4]], dst: &mut [[u8; 2]]) -> Range<F16> {
     let (src_blocks, src_rest) = src.as_chunks::<32>();
     let (dst_blocks, dst_rest) = dst.as_chunks_mut::<32>();
     let magnitude = _mm512_set1_epi16(0x7fff);
     let normal = _mm512_set1_epi16(F16::MIN_NORMAL);
-    let one = _mm512_set1_epi16(1);
     let mut max = _mm512_setzero_si512();
     let mut min = magnitude;
-    let mut below = _mm512_setzero_si512();
+    let mut below = 0;
     for (src, dst) in src_blocks.iter().zip(dst_blocks) {
         let src = src.as_ptr().cast::<f32>();
         // SAFETY: `src` points at 32 values, of which this reads the first and the last sixteen;
@@ -187,18 +186,16 @@ fn f32_f16_avx512(src: &[[u8; 4]], dst: &mut [[u8; 2]]) -> Range<F16> {
         let bits = _mm512_and_si512(bits, magnitude);
         max = _mm512_max_epi16(max, bits);
         min = _mm512_min_epi16(min, bits);
-        let subnormal = _mm512_cmplt_epi16_mask(bits, normal);
-        below = _mm512_mask_add_epi16(below, subnormal, below, one);
+        // Counted by the scalar units, which have nothing else to do.
+        below += _mm512_cmplt_epi16_mask(bits, normal).count_ones();
     }
     let [max_low, max_high] = halves(max);
     let [min_low, min_high] = halves(min);
-    let [below_low, below_high] = halves(below);
     let range = Range {
         max: lanes(_mm256_max_epi16(max_low, max_high)).into_iter().fold(0, i16::max),
         min: lanes(_mm256_min_epi16(min_low, min_high)).into_iter().fold(i16::MAX, i16::min),
-        below_normal: lanes(_mm256_add_epi16(below_low, below_high))
-            .into_iter()
-            .fold(0, i16::wrapping_add),
+        // At most as many as the block has values.
+        below_normal: below as i16,
     };
     range.and(rest_f16(src_rest, dst_rest))
 }
@@ -240,7 +237,7 @@ fn f16_f32_avx2(src: &[[u8; 2]], dst: &mut [[u8; 4]]) {
 }
 
 #[inline]
-#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512dq")]
+#[target_feature(enable = "popcnt,avx2,f16c,avx512f,avx512bw,avx512vl,avx512dq")]
 fn f16_f32_avx512(src: &[[u8; 2]], dst: &mut [[u8; 4]]) {
     let (src_blocks, src_rest) = src.as_chunks::<16>();
     let (dst_blocks, dst_rest) = dst.as_chunks_mut::<16>();
