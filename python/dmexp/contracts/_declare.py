@@ -80,7 +80,8 @@ class Architecture:
     note : str
         Which of several checkpoint spellings is used, where there are several.
     variants : tuple of Variant
-        Other tables for the same string, each told by a name that the file has.
+        Other tables for the same string, each told by a name that the file has, or with ``!``
+        before it, one that the file lacks.
     refused : Rule or None
         What to do with names that no rule covers; None refuses them as unknown.
     """
@@ -96,8 +97,8 @@ class Architecture:
 
     def variant(self, names: Container[str]) -> Architecture:
         """The table for a file with these external names."""
-        for present, other in self.variants:
-            if present in names:
+        for name, other in self.variants:
+            if (name[1:] not in names) if name.startswith("!") else (name in names):
                 return other
         return self
 
@@ -123,7 +124,7 @@ class Architecture:
 
 
 class Variant(NamedTuple):
-    """Another table for the same architecture string, told by a name that the file has."""
+    """Another table for the same architecture string, told by a name that the file has, or lacks."""
 
     present: str
     architecture: Architecture

@@ -24,6 +24,35 @@ cls.output.weight       -> classifier.out_proj.weight  : unit-row
 cls.output.bias         -> classifier.out_proj.bias
 """
 
+# RoBERTa's head has two layers. BERT's has one, under either of the two names: the exporter takes
+# the second where the labels have names of their own.
+ONE_LAYER_HEAD = """
+!cls.output.*
+cls.weight              -> classifier.weight  : unit-row
+cls.bias                -> classifier.bias
+"""
+ONE_LAYER_OUTPUT = """
+!cls.*
+cls.output.weight       -> classifier.weight  : unit-row
+cls.output.bias         -> classifier.bias
+"""
+
+DISTILBERT = """
+!token_types.weight
+.attn_q.*               -> @.attention.q_lin.*
+.attn_k.*               -> @.attention.k_lin.*
+.attn_v.*               -> @.attention.v_lin.*
+.attn_qkv.*             -> @.attention.q_lin.* + @.attention.k_lin.* + @.attention.v_lin.* : split-qkv
+.attn_output.*          -> @.attention.out_lin.*
+.attn_output_norm.*     -> @.sa_layer_norm.*
+.ffn_up.*               -> @.ffn.lin1.*
+.ffn_down.*             -> @.ffn.lin2.*
+.layer_output_norm.*    -> @.output_layer_norm.*
+cls.*                   -> pre_classifier.*
+cls.output.weight       -> classifier.weight  : unit-row
+cls.output.bias         -> classifier.bias
+"""
+
 NOMIC = """
 token_embd.weight       -> embeddings.word_embeddings.weight
 token_types.weight      -> embeddings.token_type_embeddings.weight  : unit-row
@@ -208,7 +237,27 @@ ARCHITECTURES: tuple[Architecture, ...] = (
         BERT,
         layer="encoder.layer",
         lost=POOLER,
-        note="names of BertModel; position tables of RoBERTa come back without their first rows",
+        variants={
+            "!token_types.weight": declare(
+                "bert",
+                "DistilBertModel",
+                BERT + DISTILBERT,
+                layer="transformer.layer",
+                lost={"vocab_*": "not exported"},
+            ),
+            "!cls.weight": declare(
+                "bert",
+                "BertModel, RobertaModel, XLMRobertaModel",
+                BERT + ONE_LAYER_OUTPUT,
+                layer="encoder.layer",
+                lost=POOLER,
+            ),
+            "!cls.output.weight": declare(
+                "bert", "BertModel", BERT + ONE_LAYER_HEAD, layer="encoder.layer", lost=POOLER
+            ),
+        },
+        note="names of BertModel; position tables of RoBERTa come back without their first rows; "
+        "DistilBERT is told by its lack of token types",
     ),
     declare("nomic-bert", "NomicBertModel", NOMIC, layer="encoder.layers", lost=POOLER),
     declare(

@@ -96,6 +96,9 @@ AFMOE = """
 """
 
 LAGUNA = """
+.ffn_gate_shexp.*       -> @.mlp.shared_expert.gate_proj.*
+.ffn_up_shexp.*         -> @.mlp.shared_expert.up_proj.*
+.ffn_down_shexp.*       -> @.mlp.shared_expert.down_proj.*
 .attn_gate.*            -> @.self_attn.g_proj.*
 .exp_probs_b.bias       -> @.mlp.experts.e_score_correction_bias
 !.attn_qkv.*

@@ -154,7 +154,13 @@ def t5(m: Meta) -> Values:
 
 
 def bert(m: Meta) -> Values:
-    config = named(m, "bert", "BertModel") | {
+    if "token_types.weight" not in m.tensors:
+        return _distilbert(m)
+    # Only RoBERTa's heads have two layers.
+    roberta = {"cls.weight", "cls.output.weight"} <= m.tensors.keys()
+    labels, types = _labels(m), m.tensors["token_types.weight"]
+    name = ("Roberta" if roberta else "Bert") + ("ForSequenceClassification" if labels else "Model")
+    config = named(m, "roberta" if roberta else "bert", name) | {
         "num_attention_heads": m.heads,
         "intermediate_size": m.count("feed_forward_length"),
         "hidden_act": "gelu",
@@ -163,9 +169,43 @@ def bert(m: Meta) -> Values:
         "max_position_embeddings": m.tensors.get(
             "position_embd.weight", (m.count("context_length"),)
         )[0],
-        "type_vocab_size": m.tensors.get("token_types.weight", (2,))[0],
+        # A single row loses its axis to quantizing tools.
+        "type_vocab_size": types[0] if len(types) == 2 else 1,
     }
+    return config | labels | _padding(m)
+
+
+def _padding(m: Meta) -> Values:
     pad = m.token("padding")
-    if pad is not None:
-        config["pad_token_id"] = pad
-    return config
+    return {} if pad is None else {"pad_token_id": pad}
+
+
+def _labels(m: Meta) -> Values:
+    """What a classifier tells apart, under the names that the file has for it."""
+    dims = m.tensors.get("cls.output.weight") or m.tensors.get("cls.weight")
+    if dims is None:
+        return {}
+    count = dims[0] if len(dims) == 2 else 1
+    names = m.raw("classifier.output_labels")
+    if not (isinstance(names, list) and len(names) == count):
+        names = [f"LABEL_{index}" for index in range(count)]
+    return {"id2label": {str(index): str(name) for index, name in enumerate(names)}}
+
+
+def _distilbert(m: Meta) -> Values:
+    labels = _labels(m)
+    name = "DistilBertForSequenceClassification" if labels else "DistilBertModel"
+    config: Values = {
+        "architectures": [name],
+        "model_type": "distilbert",
+        "vocab_size": m.vocab,
+        "dim": m.count("embedding_length"),
+        "n_layers": m.layers,
+        "n_heads": m.heads,
+        "hidden_dim": m.feed_forward,
+        "max_position_embeddings": m.tensors.get(
+            "position_embd.weight", (m.count("context_length"),)
+        )[0],
+        "activation": "gelu",
+    }
+    return config | labels | _padding(m)
