@@ -31,13 +31,25 @@ macro_rules! by_value {
     };
 }
 
-by_value!(F32ToBf16: F32 -> Bf16 by round::f32_bf16);
 by_value!(F64ToBf16: F64 -> Bf16 by round::f64_bf16);
 by_value!(F64ToF16: F64 -> F16 by round::f64_f16);
 by_value!(F64ToF32: F64 -> F32 by round::f64_f32);
 by_value!(F16ToBf16: F16 -> Bf16 by round::f16_bf16);
 by_value!(Bf16ToF16: Bf16 -> F16 by round::bf16_f16);
 by_value!(Bf16ToF32: Bf16 -> F32 by round::bf16_f32);
+
+/// The pair that matters most.
+pub(super) struct F32ToBf16;
+
+impl Convert for F32ToBf16 {
+    type From = F32;
+    type To = Bf16;
+
+    #[inline(always)]
+    fn block<S: Simd>(simd: S, src: &[[u8; 4]], dst: &mut [[u8; 2]]) -> Range<Bf16> {
+        simd.f32_bf16(src, dst)
+    }
+}
 
 /// The pair that x86 and Arm have an instruction for.
 pub(super) struct F32ToF16;

@@ -10,7 +10,7 @@ mod neon;
 mod x86;
 
 use crate::cpu::Tier;
-use crate::narrow::format::{F16, F32, Format};
+use crate::narrow::format::{Bf16, F16, F32, Format};
 use crate::narrow::range::Range;
 use crate::narrow::round;
 
@@ -18,6 +18,15 @@ use crate::narrow::round;
 pub(crate) trait Simd: Copy {
     /// Whether [`Simd::stream`] bypasses the caches.
     const STREAMS: bool = false;
+
+    /// Narrow f32 to bf16, and find the range of the result. A NaN becomes anything.
+    #[inline(always)]
+    fn f32_bf16(self, src: &[[u8; 4]], dst: &mut [[u8; 2]]) -> Range<Bf16> {
+        for (dst, src) in dst.iter_mut().zip(src) {
+            *dst = Bf16::store(round::f32_bf16(F32::load(*src)));
+        }
+        Range::of(dst)
+    }
 
     /// Narrow f32 to f16, and find the range of the result. A NaN stays some NaN, or becomes an
     /// infinity.

@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use super::{Job, Simd};
 use crate::cpu::Tier;
-use crate::narrow::format::{F16, F32, Format};
+use crate::narrow::format::{Bf16, F16, F32, Format};
 use crate::narrow::range::Range;
 use crate::narrow::round;
 
@@ -98,6 +98,12 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn aside<J: Job>(self, job: J) {
         self.without_avx512().run(job);
+    }
+
+    #[inline(always)]
+    fn f32_bf16(self, src: &[[u8; 4]], dst: &mut [[u8; 2]]) -> Range<Bf16> {
+        // SAFETY: as in `run`.
+        unsafe { f32_bf16_avx512(src, dst) }
     }
 
     #[inline(always)]
@@ -198,6 +204,58 @@ fn f32_f16_avx512(src: &[[u8; 4]], dst: &mut [[u8; 2]]) -> Range<F16> {
         below_normal: below as i16,
     };
     range.and(rest_f16(src_rest, dst_rest))
+}
+
+/// As [`round::f32_bf16`], with the lowest kept bit as a mask instead of a shift, and the upper halves
+/// of two vectors picked by one permutation instead of shifts and truncations.
+#[inline]
+#[target_feature(enable = "popcnt,avx2,f16c,avx512f,avx512bw,avx512vl,avx512dq")]
+fn f32_bf16_avx512(src: &[[u8; 4]], dst: &mut [[u8; 2]]) -> Range<Bf16> {
+    let (src_blocks, src_rest) = src.as_chunks::<32>();
+    let (dst_blocks, dst_rest) = dst.as_chunks_mut::<32>();
+    let magnitude = _mm512_set1_epi16(0x7fff);
+    let under_half = _mm512_set1_epi32(0x7fff);
+    let half = _mm512_set1_epi32(0x8000);
+    let lowest_kept = _mm512_set1_epi32(0x1_0000);
+    let round = |values: __m512i| {
+        let odd = _mm512_test_epi32_mask(values, lowest_kept);
+        _mm512_add_epi32(values, _mm512_mask_mov_epi32(under_half, odd, half))
+    };
+    let upper_halves = upper_halves();
+    let mut max = _mm512_setzero_si512();
+    let mut min = magnitude;
+    for (src, dst) in src_blocks.iter().zip(dst_blocks) {
+        let src = src.as_ptr().cast::<i32>();
+        // SAFETY: `src` points at 32 values, of which this reads the first and the last sixteen;
+        // neither load asks for alignment.
+        let (low, high) = unsafe { (_mm512_loadu_epi32(src), _mm512_loadu_epi32(src.add(16))) };
+        let bits = _mm512_permutex2var_epi16(round(low), upper_halves, round(high));
+        // SAFETY: `dst` points at 32 values of two bytes; the store asks for no alignment.
+        unsafe { _mm512_storeu_si512(dst.as_mut_ptr().cast(), bits) };
+        let bits = _mm512_and_si512(bits, magnitude);
+        max = _mm512_max_epi16(max, bits);
+        min = _mm512_min_epi16(min, bits);
+    }
+    let [max_low, max_high] = halves(max);
+    let [min_low, min_high] = halves(min);
+    let range = Range {
+        max: lanes(_mm256_max_epi16(max_low, max_high)).into_iter().fold(0, i16::max),
+        min: lanes(_mm256_min_epi16(min_low, min_high)).into_iter().fold(i16::MAX, i16::min),
+        below_normal: 0,
+    };
+    range.and(crate::simd::Portable.f32_bf16(src_rest, dst_rest))
+}
+
+/// Places of the upper halves of the 32-bit lanes of two vectors.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn upper_halves() -> __m512i {
+    let mut places = [0_u16; 32];
+    for (lane, place) in places.iter_mut().enumerate() {
+        *place = 2 * lane as u16 + 1;
+    }
+    // SAFETY: the array is 64 bytes; the load asks for no alignment.
+    unsafe { _mm512_loadu_si512(places.as_ptr().cast()) }
 }
 
 #[inline(always)]
