@@ -84,9 +84,11 @@ def test_undoing_a_step_twice_is_refused(path: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "hint"),
     [
-        (-0.0, r"-0\.0 is exp\(A_log\) that underflowed: A_log was below about -104"),
-        (0.0, "underflowed"),
-        (-np.inf, "overflowed: A_log was above 88.72"),
+        (-0.0, r"-0\.0 is -exp\(A_log\) that underflowed: A_log was below about -104"),
+        # The first entry of every row of a fresh Mamba's A_log is log(1).
+        (0.0, r"0\.0 is no -exp\(A_log\).* A_log itself"),
+        (-np.inf, r"-inf is -exp\(A_log\) that overflowed: A_log was above 88.72"),
+        (np.inf, "hold A_log itself"),
         (np.nan, "NaN is no decay"),
         (0.5, "hold A_log itself"),
     ],
@@ -95,6 +97,21 @@ def test_the_message_says_what_the_value_is_likely_to_be(value: float, hint: str
     output = _output("mamba", "blk.0.ssm_a", (2, 2))
     with pytest.raises(DomainError, match=hint):
         output.build({"blk.0.ssm_a": np.array([[-1, value], [-1, -1]], np.float32)})
+
+
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [
+        (0.0, r"either exp\(A_log\) that underflowed .*, or A_log itself"),
+        (np.inf, r"inf is exp\(A_log\) that overflowed: A_log was above 88.72"),
+        (-0.0, r"-0\.0 is no exp\(A_log\)"),
+        (-np.inf, "hold A_log itself"),
+    ],
+)
+def test_hints_know_with_which_sign_a_decay_is_stored(value: float, hint: str) -> None:
+    output = _output("bailingmoe3", "blk.0.ssm_a", (2, 1))
+    with pytest.raises(DomainError, match=hint):
+        output.build({"blk.0.ssm_a": np.array([[1], [value]], np.float32)})
 
 
 def test_the_first_value_outside_is_named_and_all_are_counted() -> None:

@@ -116,29 +116,41 @@ def _constant(array: Array) -> NDArray[np.bool_]:
     return inside
 
 
-def _decay_hint(value: float) -> str:
-    if value != value:
-        return "A NaN is no decay: the file is damaged, or the training run was."
-    if value == 0:
-        sign = "-0.0" if np.signbit(value) else "0.0"
+def _decay_hint(step: str, sign: float) -> Callable[[float], str]:
+    """Make a hint for a decay that is stored with ``sign``, as ``step``."""
+
+    def hint(value: float) -> str:
+        if value != value:
+            return "A NaN is no decay: the file is damaged, or the training run was."
+        alike = np.signbit(value) == np.signbit(sign)
+        if value == 0 and alike:
+            # A_log begins with log(1) in a fresh Mamba: a plus sign alone does not tell.
+            if sign > 0:
+                return (
+                    "0.0 is either exp(A_log) that underflowed (A_log was below about -104), "
+                    "or A_log itself: log(1)."
+                )
+            return (
+                f"{value} is {step} that underflowed: A_log was below about -104 and cannot be "
+                "recovered."
+            )
+        if np.isinf(value) and alike:
+            return (
+                f"{value} is {step} that overflowed: A_log was above 88.72 and cannot be recovered."
+            )
+        zero = f"{value} is no {step}, not even one that underflowed. " if value == 0 else ""
         return (
-            f"{sign} is exp(A_log) that underflowed: A_log was below about -104 and cannot be "
-            "recovered."
+            f"{zero}The file seems to hold A_log itself, or was written under another "
+            "convention; undoing the step anyway would apply exp twice."
         )
-    if value in (np.inf, -np.inf):
-        return (
-            f"{value} is exp(A_log) that overflowed: A_log was above 88.72 and cannot be recovered."
-        )
-    return (
-        "The file seems to hold A_log itself, or was written under another convention; "
-        "undoing the step anyway would apply exp twice."
-    )
+
+    return hint
 
 
 ANY = Domain("any value")
 FINITE = Domain("finite", _finite)
-NEGATIVE_DECAY = Domain("finite and strictly negative", _negative, _decay_hint)
-POSITIVE_DECAY = Domain("finite and strictly positive", _positive, _decay_hint)
+NEGATIVE_DECAY = Domain("finite and strictly negative", _negative, _decay_hint("-exp(A_log)", -1))
+POSITIVE_DECAY = Domain("finite and strictly positive", _positive, _decay_hint("exp(A_log)", 1))
 DECAY_LOG = Domain("finite, either sign", _finite)
 POSITIVE = Domain("finite and strictly positive", _positive)
 AT_LEAST_ONE = Domain("finite and at least 1", _at_least_one)
