@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from dmexp.errors import FormatError
+from dmexp.families import describe
 from dmexp.loaders.gguf.config import build_config
 
 Dims = tuple[int, ...]
@@ -91,3 +92,73 @@ def test_key_heads_are_read_off_the_tensors_where_no_layer_is_taken_for_attentio
     assert found["layer_types"] == ["mamba", "attention"]
     with pytest.raises(FormatError, match="head_count_kv"):
         config("granitehybrid", recurrent, recurrent, **keys)
+
+
+def test_blocks_that_predict_further_tokens_are_no_model_by_themselves() -> None:
+    block = {"nextn.eh_proj.weight": (HIDDEN, 2 * HIDDEN), **MLP}
+    metadata = {f"qwen35.{key}": value for key, value in SIZES.items()}
+    metadata |= {"qwen35.nextn_predict_layers": 1}
+    tensors = {"token_embd.weight": (VOCAB, HIDDEN)}
+    tensors |= {f"blk.1.{name}": dims for name, dims in block.items()}
+    found, notices = build_config("qwen35", metadata, tensors)
+    # The export then says that the config was not checked, instead of refusing the tensors.
+    assert describe(found, []).status == "not checked"
+    assert len(notices) == 1
+
+
+def test_a_head_that_no_key_states_is_as_wide_as_its_rows() -> None:
+    block = MLP | {"attn_q.weight": (HEADS * 8, HIDDEN), "attn_k.weight": (KV * 8, HIDDEN)}
+    assert config("chatglm", block, block)["head_dim"] == 8
+    assert config("llama", block, block)["head_dim"] == 8
+    assert config("llama", MLP, MLP)["head_dim"] == HEAD
+
+
+MIXTURE = {"expert_count": 4, "expert_used_count": 2, "expert_feed_forward_length": 24}
+MIXTURE |= {"expert_shared_count": 1, "leading_dense_block_count": 1}
+
+
+@pytest.mark.parametrize(
+    ("architecture", "keys", "expected"),
+    [
+        (
+            "dots1",
+            MIXTURE | {"expert_weights_norm": True},
+            {"model_type": "dots1", "n_routed_experts": 4, "first_k_dense_replace": 1},
+        ),
+        (
+            "exaone-moe",
+            MIXTURE,
+            {"model_type": "exaone_moe", "num_experts": 4, "mlp_layer_types": ["dense", "sparse"]},
+        ),
+        (
+            "hunyuan-moe",
+            MIXTURE,
+            {"model_type": "hunyuan_v1_moe", "moe_topk": [2, 2], "num_shared_expert": [1, 1]},
+        ),
+        ("jais2", {}, {"model_type": "jais2", "hidden_act": "relu2"}),
+        (
+            "gemma-embedding",
+            {"attention__sliding_window": 8, "rope__freq_base_swa": 1e4},
+            {"model_type": "gemma3_text", "use_bidirectional_attention": True},
+        ),
+        (
+            "modern-bert",
+            {"attention__sliding_window": 8, "rope__freq_base_swa": 1e4},
+            {
+                "model_type": "modernbert",
+                "local_attention": 8,
+                "layer_types": ["full_attention", "sliding_attention"],
+            },
+        ),
+        ("starcoder", {}, {"model_type": "gpt_bigcode", "n_inner": INNER, "multi_query": False}),
+        (
+            "t5encoder",
+            {"attention__key_length": 6, "attention__relative_buckets_count": 32},
+            {"model_type": "t5", "architectures": ["T5EncoderModel"], "d_kv": 6},
+        ),
+    ],
+)
+def test_rarer_families_get_their_own_keys(
+    architecture: str, keys: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    assert config(architecture, MLP, MLP, **keys).items() >= expected.items()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .._arrays import SkippedArray
-from . import _decoder, _gemma, _hybrid, _mixture, _older, _qwen
+from . import _decoder, _further, _gemma, _hybrid, _mixture, _older, _qwen
 from ._meta import Meta, Values, shortest
 
 __all__ = ["BUILDERS", "build_config"]
@@ -24,17 +24,21 @@ BUILDERS: dict[str, Callable[[Meta], Values]] = {
     "baichuan": _decoder.baichuan,
     "bert": _older.bert,
     "bloom": _older.bloom,
+    "chatglm": _further.glm,
     "cohere2": _decoder.cohere2,
     "command-r": _decoder.cohere,
     "dbrx": _mixture.dbrx,
     "deepseek": _mixture.deepseek,
     "deepseek2": _mixture.deepseek2,
+    "dots1": _further.dots1,
     "ernie4_5": _decoder.ernie,
     "ernie4_5-moe": _mixture.ernie_moe,
     "exaone": _decoder.exaone,
+    "exaone-moe": _further.exaone_moe,
     "exaone4": _decoder.exaone4,
     "falcon": _older.falcon,
     "gemma": _gemma.gemma,
+    "gemma-embedding": _gemma.gemma_embedding,
     "gemma2": _gemma.gemma2,
     "gemma3": _gemma.gemma3,
     "gemma3n": _gemma.gemma3n,
@@ -48,7 +52,9 @@ BUILDERS: dict[str, Callable[[Meta], Values]] = {
     "granitehybrid": _hybrid.granitehybrid,
     "granitemoe": _decoder.granitemoe,
     "hunyuan-dense": _decoder.hunyuan,
+    "hunyuan-moe": _further.hunyuan_moe,
     "internlm2": _decoder.internlm2,
+    "jais2": _further.jais2,
     "jamba": _hybrid.jamba,
     "lfm2": _hybrid.lfm2,
     "lfm2moe": _hybrid.lfm2moe,
@@ -59,6 +65,7 @@ BUILDERS: dict[str, Callable[[Meta], Values]] = {
     "minicpm": _decoder.minicpm,
     "minimax-m2": _mixture.minimax_m2,
     "mistral3": _decoder.mistral3,
+    "modern-bert": _further.modern_bert,
     "mpt": _older.mpt,
     "nemotron": _decoder.nemotron,
     "nemotron_h": _hybrid.nemotron_h,
@@ -82,8 +89,10 @@ BUILDERS: dict[str, Callable[[Meta], Values]] = {
     "seed_oss": _decoder.seed_oss,
     "smollm3": _decoder.smollm3,
     "stablelm": _older.stablelm,
+    "starcoder": _further.starcoder,
     "starcoder2": _older.starcoder2,
     "t5": _older.t5,
+    "t5encoder": _further.t5_encoder,
 }
 
 
@@ -119,8 +128,17 @@ def build_config(
     """
     meta = Meta(architecture, metadata, tensors, read)
     build = BUILDERS.get(architecture)
-    config = build(meta) if build else _unmapped(meta)
+    config = build(meta) if build and _is_whole(meta) else _unmapped(meta)
     return _without_nulls(config), meta.notices
+
+
+def _is_whole(m: Meta) -> bool:
+    """Whether the file holds the model that its architecture string stands for."""
+    if m.architecture == "chatglm":
+        # ChatGLM's own checkpoints have q, k and v in one, and a config of other keys.
+        return "blk.0.attn_q.weight" in m.tensors
+    # Blocks that predict further tokens are also exported by themselves, as a draft model.
+    return not m.predicting or any(name.startswith("blk.0.") for name in m.tensors)
 
 
 def _unmapped(m: Meta) -> Values:

@@ -37,6 +37,10 @@ def gemma3(m: Meta) -> Values:
     return config
 
 
+def gemma_embedding(m: Meta) -> Values:
+    return gemma3(m) | {"architectures": ["Gemma3TextModel"], "use_bidirectional_attention": True}
+
+
 def gemma3n(m: Meta) -> Values:
     config = _standard(m, "gemma3n_text", "Gemma3nForCausalLM")
     _two_rates(m, config, period=5)

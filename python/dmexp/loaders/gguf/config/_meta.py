@@ -204,9 +204,17 @@ class Meta:
 
     @property
     def head_dim(self) -> int:
-        """The stated width of a head, or the hidden size over the heads."""
+        """The stated width of a head, or else the rows of q over the heads.
+
+        The hidden size over the heads is what readers take where nothing is stated, and some
+        exporters state nothing whatever the model has.
+        """
         stated = self.count("attention.key_length", 0, zero=True)
-        return stated or self.count("embedding_length") // self.heads
+        if stated:
+            return stated
+        rows = (self.block_dims("attn_q.weight") or (self.count("embedding_length"),))[0]
+        heads = self.heads
+        return rows // heads if rows % heads == 0 else self.count("embedding_length") // heads
 
     def missing(self, name: str) -> FormatError:
         return FormatError(

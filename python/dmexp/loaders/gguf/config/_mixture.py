@@ -49,7 +49,7 @@ def olmoe(m: Meta) -> Values:
 
 def deepseek(m: Meta) -> Values:
     config = standard(m, "deepseek", "DeepseekForCausalLM")
-    return config | _deepseek_experts(m)
+    return config | deepseek_experts(m)
 
 
 def deepseek2(m: Meta) -> Values:
@@ -59,7 +59,7 @@ def deepseek2(m: Meta) -> Values:
         if v3
         else standard(m, "deepseek_v2", "DeepseekV2ForCausalLM")
     )
-    return config | _latent(m, config) | _deepseek_experts(m)
+    return config | _latent(m, config) | deepseek_experts(m)
 
 
 def _latent(m: Meta, config: Values) -> Values:
@@ -80,7 +80,8 @@ def _latent(m: Meta, config: Values) -> Values:
     }
 
 
-def _deepseek_experts(m: Meta) -> Values:
+def deepseek_experts(m: Meta) -> Values:
+    """Routed and shared experts, as DeepSeek and those that followed it name them."""
     if not m.count("expert_count", 0, zero=True):
         return {}
     keys: Values = {
@@ -107,7 +108,7 @@ def glm4moe(m: Meta) -> Values:
     config["use_qk_norm"] = m.has("attn_q_norm.weight")
     if m.predicting:
         config["num_nextn_predict_layers"] = m.predicting
-    config |= _deepseek_experts(m)
+    config |= deepseek_experts(m)
     # A pair of keys that this family does not have.
     for key in ("moe_layer_freq", "scoring_func"):
         config.pop(key, None)

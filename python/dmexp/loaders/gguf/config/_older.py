@@ -172,10 +172,11 @@ def bert(m: Meta) -> Values:
         # A single row loses its axis to quantizing tools.
         "type_vocab_size": types[0] if len(types) == 2 else 1,
     }
-    return config | labels | _padding(m)
+    return config | labels | encoder_padding(m)
 
 
-def _padding(m: Meta) -> Values:
+def encoder_padding(m: Meta) -> Values:
+    """The padding token, the one special token that an encoder's config needs."""
     pad = m.token("padding")
     return {} if pad is None else {"pad_token_id": pad}
 
@@ -208,4 +209,4 @@ def _distilbert(m: Meta) -> Values:
         )[0],
         "activation": "gelu",
     }
-    return config | labels | _padding(m)
+    return config | labels | encoder_padding(m)
