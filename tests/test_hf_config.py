@@ -66,8 +66,12 @@ def test_a_toml_file_is_taken_as_it_is(tmp_path: Path) -> None:
         (b"{'a': 1}", "line 1"),
         (b'{"a": 0x10}', "line 1"),
         (b'{"a": "\xff"}', "0xff at byte 7"),
-        (b"[1, 2]", "does not begin with {"),
+        (b"[1, 2]", "JSON of kind array"),
         (b"null", "does not begin with {"),
+        # Both are TOML as well: a table without keys.
+        (b"[1]", "JSON of kind array"),
+        (b"\xef\xbb\xbf [[1]]\n", "JSON of kind array"),
+        (b" \r\n\t", "blank"),
         (b'{"a": "\\ud800"}', "surrogate"),
         (b'{"\\ud800": 1}', "surrogate"),
         (b'{"a":' * 100_000, "nested deeper"),

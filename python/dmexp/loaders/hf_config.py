@@ -8,6 +8,7 @@ that dmexp reads holds one. Nothing is replaced by a number that the file does n
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -98,7 +99,19 @@ def read_config(path: str | os.PathLike[str]) -> ConfigFile:
         ) from None
     if text.lstrip().startswith("{"):
         return _from_json(text, name)
+    _require_no_array(text, name)
     return _from_toml(text, name)
+
+
+def _require_no_array(text: str, name: str) -> None:
+    """Refuse what TOML would take for a table without keys, and so for no config at all."""
+    found = "blank" if not text.strip() else None
+    if text.lstrip().startswith("["):
+        with contextlib.suppress(ValueError, RecursionError):
+            json.loads(text)
+            found = "JSON of kind array"
+    if found is not None:
+        raise FormatError(f"the config is {found}, expected a JSON object or TOML.", path=name)
 
 
 def _from_toml(text: str, name: str) -> ConfigFile:
