@@ -12,7 +12,7 @@ pub enum Tier {
     /// AVX2, F16C, BMI1 and BMI2.
     #[cfg(target_arch = "x86_64")]
     Avx2,
-    /// The same and AVX-512 F, BW, VL and DQ.
+    /// The same, POPCNT, and AVX-512 F, BW, VL and DQ.
     #[cfg(target_arch = "x86_64")]
     Avx512,
     /// NEON with the half-precision conversions, which are part of every AArch64.
@@ -61,6 +61,7 @@ impl Tier {
             #[cfg(target_arch = "x86_64")]
             Self::Avx512 => {
                 Self::Avx2.is_available()
+                    && is_x86_feature_detected!("popcnt")
                     && is_x86_feature_detected!("avx512f")
                     && is_x86_feature_detected!("avx512bw")
                     && is_x86_feature_detected!("avx512vl")

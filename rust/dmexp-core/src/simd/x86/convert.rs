@@ -1,135 +1,11 @@
-//! AVX2 and AVX-512. Intrinsics where they were measured to win: F16C and streaming stores.
+//! Conversions by hand, where that was measured to win: with F16C, and bf16 with AVX-512.
 
 use std::arch::x86_64::*;
 
-use super::{Job, Simd};
-use crate::cpu::Tier;
 use crate::narrow::format::{Bf16, F16, F32, Format};
 use crate::narrow::range::Range;
 use crate::narrow::round;
-
-/// Proof that the CPU has AVX2, F16C, BMI1 and BMI2.
-#[derive(Clone, Copy)]
-pub(super) struct Avx2(());
-
-impl Avx2 {
-    #[inline]
-    pub(super) fn detect() -> Option<Self> {
-        Tier::Avx2.is_available().then_some(Self(()))
-    }
-
-    #[inline]
-    pub(super) fn run<J: Job>(self, job: J) {
-        #[inline(never)]
-        #[target_feature(enable = "avx2,f16c,bmi1,bmi2")]
-        fn wrapper<J: Job>(simd: Avx2, job: J) {
-            job.run(simd);
-        }
-        // SAFETY: a value of this type exists only where `detect` found every one of the features.
-        unsafe { wrapper(self, job) }
-    }
-}
-
-impl Simd for Avx2 {
-    const STREAMS: bool = true;
-
-    #[inline(always)]
-    fn aside<J: Job>(self, job: J) {
-        self.run(job);
-    }
-
-    #[inline(always)]
-    fn f32_f16(self, src: &[[u8; 4]], dst: &mut [[u8; 2]]) -> Range<F16> {
-        // SAFETY: as in `run`.
-        unsafe { f32_f16_avx2(src, dst) }
-    }
-
-    #[inline(always)]
-    fn f16_f32(self, src: &[[u8; 2]], dst: &mut [[u8; 4]]) {
-        // SAFETY: as in `run`.
-        unsafe { f16_f32_avx2(src, dst) }
-    }
-
-    #[inline(always)]
-    fn stream(self, block: &[u8], dst: &mut [u8], next: &[u8]) {
-        // SAFETY: as in `run`.
-        unsafe { stream_avx(block, dst, next) }
-    }
-
-    #[inline(always)]
-    fn stream_end(self) {
-        // SAFETY: every x86-64 has SSE.
-        unsafe { _mm_sfence() };
-    }
-}
-
-/// Proof that the CPU has all of [`Avx2`] and AVX-512 F, BW, VL and DQ.
-#[derive(Clone, Copy)]
-pub(super) struct Avx512(());
-
-impl Avx512 {
-    #[inline(always)]
-    fn without_avx512(self) -> Avx2 {
-        Avx2(())
-    }
-
-    #[inline]
-    pub(super) fn detect() -> Option<Self> {
-        Tier::Avx512.is_available().then_some(Self(()))
-    }
-
-    #[inline]
-    pub(super) fn run<J: Job>(self, job: J) {
-        #[inline(never)]
-        #[target_feature(enable = "popcnt,avx2,f16c,bmi1,bmi2,avx512f,avx512bw,avx512vl,avx512dq")]
-        fn wrapper<J: Job>(simd: Avx512, job: J) {
-            job.run(simd);
-        }
-        // SAFETY: a value of this type exists only where `detect` found every one of the features.
-        unsafe { wrapper(self, job) }
-    }
-}
-
-impl Simd for Avx512 {
-    const STREAMS: bool = true;
-
-    /// With AVX2: it compares into lanes, from which one subtraction counts, where AVX-512 compares
-    /// into a mask and takes one step more. Measured 1.2 times as fast.
-    #[inline(always)]
-    fn aside<J: Job>(self, job: J) {
-        self.without_avx512().run(job);
-    }
-
-    #[inline(always)]
-    fn f32_bf16(self, src: &[[u8; 4]], dst: &mut [[u8; 2]]) -> Range<Bf16> {
-        // SAFETY: as in `run`.
-        unsafe { f32_bf16_avx512(src, dst) }
-    }
-
-    #[inline(always)]
-    fn f32_f16(self, src: &[[u8; 4]], dst: &mut [[u8; 2]]) -> Range<F16> {
-        // SAFETY: as in `run`.
-        unsafe { f32_f16_avx512(src, dst) }
-    }
-
-    #[inline(always)]
-    fn f16_f32(self, src: &[[u8; 2]], dst: &mut [[u8; 4]]) {
-        // SAFETY: as in `run`; AVX-512 includes AVX2 and F16C here.
-        unsafe { f16_f32_avx512(src, dst) }
-    }
-
-    #[inline(always)]
-    fn stream(self, block: &[u8], dst: &mut [u8], next: &[u8]) {
-        // SAFETY: as in `run`.
-        unsafe { stream_avx(block, dst, next) }
-    }
-
-    #[inline(always)]
-    fn stream_end(self) {
-        // SAFETY: every x86-64 has SSE.
-        unsafe { _mm_sfence() };
-    }
-}
+use crate::simd::{Portable, Simd};
 
 /// Nearest-even, whatever the thread's mode says.
 const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT;
@@ -138,7 +14,7 @@ const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT;
 /// subnormals in registers. One pass is a fifth faster in cache than converting first.
 #[inline]
 #[target_feature(enable = "avx2,f16c")]
-fn f32_f16_avx2(src: &[[u8; 4]], dst: &mut [[u8; 2]]) -> Range<F16> {
+pub(super) fn f32_f16_avx2(src: &[[u8; 4]], dst: &mut [[u8; 2]]) -> Range<F16> {
     let (src_blocks, src_rest) = src.as_chunks::<16>();
     let (dst_blocks, dst_rest) = dst.as_chunks_mut::<16>();
     let magnitude = _mm256_set1_epi16(0x7fff);
@@ -171,7 +47,7 @@ fn f32_f16_avx2(src: &[[u8; 4]], dst: &mut [[u8; 2]]) -> Range<F16> {
 
 #[inline]
 #[target_feature(enable = "popcnt,avx2,f16c,avx512f,avx512bw,avx512vl,avx512dq")]
-fn f32_f16_avx512(src: &[[u8; 4]], dst: &mut [[u8; 2]]) -> Range<F16> {
+pub(super) fn f32_f16_avx512(src: &[[u8; 4]], dst: &mut [[u8; 2]]) -> Range<F16> {
     let (src_blocks, src_rest) = src.as_chunks::<32>();
     let (dst_blocks, dst_rest) = dst.as_chunks_mut::<32>();
     let magnitude = _mm512_set1_epi16(0x7fff);
@@ -210,7 +86,7 @@ fn f32_f16_avx512(src: &[[u8; 4]], dst: &mut [[u8; 2]]) -> Range<F16> {
 /// of two vectors picked by one permutation instead of shifts and truncations.
 #[inline]
 #[target_feature(enable = "popcnt,avx2,f16c,avx512f,avx512bw,avx512vl,avx512dq")]
-fn f32_bf16_avx512(src: &[[u8; 4]], dst: &mut [[u8; 2]]) -> Range<Bf16> {
+pub(super) fn f32_bf16_avx512(src: &[[u8; 4]], dst: &mut [[u8; 2]]) -> Range<Bf16> {
     let (src_blocks, src_rest) = src.as_chunks::<32>();
     let (dst_blocks, dst_rest) = dst.as_chunks_mut::<32>();
     let magnitude = _mm512_set1_epi16(0x7fff);
@@ -243,7 +119,7 @@ fn f32_bf16_avx512(src: &[[u8; 4]], dst: &mut [[u8; 2]]) -> Range<Bf16> {
         min: lanes(_mm256_min_epi16(min_low, min_high)).into_iter().fold(i16::MAX, i16::min),
         below_normal: 0,
     };
-    range.and(crate::simd::Portable.f32_bf16(src_rest, dst_rest))
+    range.and(Portable.f32_bf16(src_rest, dst_rest))
 }
 
 /// Places of the upper halves of the 32-bit lanes of two vectors.
@@ -280,7 +156,7 @@ fn halves(vector: __m512i) -> [__m256i; 2] {
 
 #[inline]
 #[target_feature(enable = "avx2,f16c")]
-fn f16_f32_avx2(src: &[[u8; 2]], dst: &mut [[u8; 4]]) {
+pub(super) fn f16_f32_avx2(src: &[[u8; 2]], dst: &mut [[u8; 4]]) {
     let (src_blocks, src_rest) = src.as_chunks::<8>();
     let (dst_blocks, dst_rest) = dst.as_chunks_mut::<8>();
     for (src, dst) in src_blocks.iter().zip(dst_blocks) {
@@ -291,12 +167,12 @@ fn f16_f32_avx2(src: &[[u8; 2]], dst: &mut [[u8; 4]]) {
             _mm256_storeu_ps(dst.as_mut_ptr().cast(), _mm256_cvtph_ps(bits));
         }
     }
-    super::Portable.f16_f32(src_rest, dst_rest);
+    Portable.f16_f32(src_rest, dst_rest);
 }
 
 #[inline]
 #[target_feature(enable = "popcnt,avx2,f16c,avx512f,avx512bw,avx512vl,avx512dq")]
-fn f16_f32_avx512(src: &[[u8; 2]], dst: &mut [[u8; 4]]) {
+pub(super) fn f16_f32_avx512(src: &[[u8; 2]], dst: &mut [[u8; 4]]) {
     let (src_blocks, src_rest) = src.as_chunks::<16>();
     let (dst_blocks, dst_rest) = dst.as_chunks_mut::<16>();
     for (src, dst) in src_blocks.iter().zip(dst_blocks) {
@@ -307,40 +183,5 @@ fn f16_f32_avx512(src: &[[u8; 2]], dst: &mut [[u8; 4]]) {
             _mm512_storeu_ps(dst.as_mut_ptr().cast(), _mm512_cvtph_ps(bits));
         }
     }
-    super::Portable.f16_f32(src_rest, dst_rest);
+    Portable.f16_f32(src_rest, dst_rest);
 }
-
-/// Streaming stores of whole cache lines, an ordinary copy of what lies before and after them.
-///
-/// Lines of `next` are fetched in between: without that the block's stores fill the write buffers
-/// and the reads of the next block wait behind them, at less than half the speed.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn stream_avx(block: &[u8], dst: &mut [u8], next: &[u8]) {
-    assert_eq!(block.len(), dst.len());
-    // SAFETY: every bit pattern is a value of either type; `align_to_mut` keeps the alignment.
-    let (head, lines, tail) = unsafe { dst.align_to_mut::<Line>() };
-    let (block_head, block) = block.split_at(head.len());
-    head.copy_from_slice(block_head);
-    let (block_lines, block_tail) = block.split_at(size_of_val(lines));
-    let next = next.as_chunks::<64>().0;
-    let per_line = next.len().div_ceil(lines.len().max(1)).max(1);
-    let mut next = next.chunks(per_line);
-    for (line, from) in lines.iter_mut().zip(block_lines.as_chunks::<64>().0) {
-        for ahead in next.next().unwrap_or_default() {
-            _mm_prefetch::<_MM_HINT_T0>(ahead.as_ptr().cast());
-        }
-        let from = from.as_ptr().cast::<__m256i>();
-        // SAFETY: `from` has 64 bytes and its loads ask for no alignment; `line` is aligned. The
-        // caller orders the stores with `stream_end`.
-        unsafe {
-            _mm256_stream_si256(&mut line.0[0], _mm256_loadu_si256(from));
-            _mm256_stream_si256(&mut line.0[1], _mm256_loadu_si256(from.add(1)));
-        }
-    }
-    tail.copy_from_slice(block_tail);
-}
-
-/// A cache line.
-#[repr(align(64))]
-struct Line([__m256i; 2]);
