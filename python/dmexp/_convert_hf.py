@@ -24,6 +24,7 @@ from ._hf_writer import Planned, write_checkpoint, write_text
 from ._narrow import narrow_with_stats
 from ._payload import Progress
 from .errors import InvalidArgumentError, TargetExistsError
+from .loaders._nulls import METADATA_KEY, put_back
 from .loaders.dmexp_file import DmexpSource
 from .loaders.huggingface import RECORD_NAME
 
@@ -125,7 +126,8 @@ def _texts(source: DmexpSource, dtype: str, notices: list[str]) -> dict[str, str
     """Every file beside the weights, by name."""
     texts: dict[str, str] = {}
     if source.info.config:
-        texts["config.json"] = config_json(source.info.config, dtype, notices)
+        nulls = source.header.metadata.get(METADATA_KEY)
+        texts["config.json"] = config_json(source.info.config, dtype, notices, nulls)
     else:
         notices.append("the file has no config, so there is no config.json: nothing can load it.")
     texts |= _tokenizer_texts(source.header.metadata.get("tokenizer"))
@@ -143,9 +145,10 @@ def _texts(source: DmexpSource, dtype: str, notices: list[str]) -> dict[str, str
     return texts
 
 
-def config_json(text: str, dtype: str, notices: list[str]) -> str:
+def config_json(text: str, dtype: str, notices: list[str], nulls: Any = None) -> str:
     """A header's config as ``config.json``. The dtype that it states becomes that of the weights."""
     config = tomli.loads(text)
+    put_back(config, nulls)
     wanted = _HF_DTYPES[dtype]
     stated = set()
     for table in [config, *(v for v in config.values() if isinstance(v, dict))]:

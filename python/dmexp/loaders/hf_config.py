@@ -24,6 +24,7 @@ import tomli_w
 from dmexp.errors import FormatError, SizeOverflowError
 
 from ._bounded import read_at_most
+from ._nulls import METADATA_KEY, null_places
 from .hf_used_keys import USED_KEYS
 
 LARGEST_CONFIG_BYTES = 32 * 1024 * 1024
@@ -49,6 +50,12 @@ class ConfigFile:
     """What the file itself says, nulls included."""
     notices: list[str] = field(default_factory=list)
     """Sentences about keys that could not be carried over."""
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """For the header, beside the text: which keys hold a null."""
+        places = null_places(self.parsed)
+        return {METADATA_KEY: places} if places else {}
 
 
 class _Huge:

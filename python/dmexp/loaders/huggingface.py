@@ -35,7 +35,7 @@ from .tied import Place
 SINGLE_NAME = "model.safetensors"
 RECORD_NAME = "dmexp.json"
 LARGEST_RECORD_BYTES = 256 * 1024 * 1024
-_MEASURED_ANEW = frozenset({"tied", "mixed_dtypes", "tokenizer"})
+_MEASURED_ANEW = frozenset({"tied", "mixed_dtypes", "tokenizer", "config_nulls"})
 _WEIGHT_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack", ".onnx")
 
 
@@ -63,6 +63,7 @@ class HuggingFaceDirectory:
         self.info.config, self.info.config_origin = config.text, str(config.path)
         self.info.notices += config.notices
         self._take_record()
+        self.info.metadata |= config.metadata
         metadata, notices = check_checkpoint(
             self.entries(),
             config.values,

@@ -50,6 +50,7 @@ class SafetensorsSource:
             values = config.values
             self.info.config, self.info.config_origin = config.text, str(chosen)
             self.info.notices += config.notices
+            self.info.metadata |= config.metadata
         shard = _SHARD.match(path.name)
         part = bool(shard and int(shard[2]) > 1)
         metadata, notices = check_checkpoint(
