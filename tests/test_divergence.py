@@ -15,10 +15,12 @@ from safetensors.numpy import save_file as save_safetensors
 
 from dmexp.cli import main
 from dmexp.errors import DmexpError, InvalidArgumentError, MissingDependencyError, TargetExistsError
+from dmexp.runtime import reference
 from dmexp.runtime.compare import Agreement, Peakedness, compare_window, log_softmax
 from dmexp.runtime.config import read_config
-from dmexp.runtime.divergence import DivergenceReport, Settings, divergence
+from dmexp.runtime.divergence import Settings, divergence
 from dmexp.runtime.plot import plot, require_plot
+from dmexp.runtime.report import DivergenceReport
 from dmexp.runtime.weights import build_model
 from runtime_util import BYTE_CONFIG, byte_weights
 
@@ -266,6 +268,15 @@ def test_a_model_that_the_runtime_lacks_is_refused_before_any_export(
     with pytest.raises(DmexpError, match="'rwkv'"):
         divergence(path, text, Settings(scratch=scratch))
     assert not any(scratch.iterdir())
+
+
+def test_logits_that_are_not_kept_are_computed_again(
+    source: Path, text: Path, report: DivergenceReport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Room for one window of three.
+    monkeypatch.setattr(reference, "KEPT_BYTES", 20 * 256 * 4 + 1)
+    found = divergence(source, text, SMALL).as_dict()
+    assert {**found, "seconds": 0} == {**report.as_dict(), "seconds": 0}
 
 
 # Measures

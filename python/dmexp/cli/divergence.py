@@ -14,7 +14,7 @@ from . import _arguments as arguments
 from ._text import bytes_text, print_json, print_notice, printable, table
 
 if TYPE_CHECKING:
-    from ..runtime.divergence import DivergenceReport, Row
+    from ..runtime.report import DivergenceReport, Row
 
 _DESCRIPTION = """\
 Export SOURCE to f32, f16 and bf16 in a temporary directory, read each file back, and compare what

@@ -5,9 +5,8 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tomli
@@ -15,11 +14,13 @@ import tomli
 from .._export import choose, export, require_floats
 from ..errors import DmexpError, InvalidArgumentError, NonFiniteError
 from ..loaders import Source, SourceOptions, open_source
-from .compare import Agreement, Peakedness, compare_window
+from .compare import compare_window
 from .config import ModelConfig, read_config
 from .linear import widened
 from .loading import find_tokenizer, read_model
-from .model import Cache, Model
+from .model import Model
+from .reference import Continued, Reference, greedy
+from .report import Continuation, DivergenceReport, Row
 from .tokenizer import Tokenizer
 from .weights import build_model
 
@@ -60,106 +61,6 @@ class Settings:
     scratch: Path | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Continuation:
-    """A greedy continuation against the reference's."""
-
-    start: int
-    """The token of the text at which the window begins."""
-    tokens: int
-    first_difference: int | None
-    """The first new token that differs; None where all are the same."""
-    margin: float | None
-    """How far apart the reference's two likeliest logits were there."""
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "start": self.start,
-            "tokens": self.tokens,
-            "identical": self.first_difference is None,
-            "first_difference": self.first_difference,
-            "margin": self.margin,
-        }
-
-
-@dataclass(slots=True)
-class Row:
-    """One dtype. ``refused`` says why there is no file; the measurements are empty then."""
-
-    dtype: str
-    refused: str | None = None
-    num_params: int = 0
-    file_bytes: int = 0
-    ratio: float = 0.0
-    """Bytes of weights in the source over bytes of the file."""
-    max_abs: float = 0.0
-    min_nonzero_abs: float = 0.0
-    flushed: int = 0
-    subnormal: int = 0
-    last: Agreement = field(default_factory=Agreement)
-    every: Agreement = field(default_factory=Agreement)
-    greedy: list[Continuation] = field(default_factory=list)
-    kl_by_position: list[float] = field(default_factory=list)
-
-    def as_dict(self) -> dict[str, Any]:
-        if self.refused is not None:
-            return {"dtype": self.dtype, "refused": self.refused}
-        return {
-            "dtype": self.dtype,
-            "refused": None,
-            "file_bytes": self.file_bytes,
-            "ratio": self.ratio,
-            "max_abs": self.max_abs,
-            "min_nonzero_abs": self.min_nonzero_abs,
-            "flushed": self.flushed,
-            "subnormal": self.subnormal,
-            "last": self.last.as_dict(),
-            "every": self.every.as_dict(),
-            "greedy": [each.as_dict() for each in self.greedy],
-        }
-
-
-@dataclass(slots=True)
-class DivergenceReport:
-    """The answer for one model and one text."""
-
-    source: str
-    kind: str
-    source_bytes: int
-    model_type: str
-    num_params: int
-    text: str
-    text_tokens: int
-    window_tokens: int
-    starts: list[int]
-    peakedness: Peakedness
-    rows: list[Row]
-    notices: list[str]
-    seconds: float = 0.0
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "source": {
-                "path": self.source,
-                "kind": self.kind,
-                "weight_bytes": self.source_bytes,
-                "model_type": self.model_type,
-                "num_params": self.num_params,
-            },
-            "eval": {
-                "path": self.text,
-                "tokens": self.text_tokens,
-                "windows": len(self.starts),
-                "window_tokens": self.window_tokens,
-                "starts": self.starts,
-            },
-            "reference": self.peakedness.as_dict(),
-            "dtypes": [row.as_dict() for row in self.rows],
-            "notices": self.notices,
-            "seconds": round(self.seconds, 1),
-        }
-
-
 def divergence(
     source_path: Path,
     eval_path: Path,
@@ -187,30 +88,32 @@ def divergence(
     options = SourceOptions(config=settings.config)
     with open_source(source_path, options) as source:
         notices = list(source.info.notices)
-        reference, tokenizer = _reference(source, settings, notices)
-        windows, starts, length = _windows(reference.config, tokenizer, eval_path, settings)
-        steps = _Steps(progress, len(windows), min(settings.greedy_windows, len(windows)))
+        model, tokenizer = _model_of(source, settings, notices)
+        windows, starts, length = _windows(model.config, tokenizer, eval_path, settings)
+        reference = Reference(model, windows, starts)
         report = DivergenceReport(
             source=str(source_path),
             kind=source.info.kind,
             source_bytes=source.info.weight_bytes,
-            model_type=reference.config.model_type,
+            model_type=model.config.model_type,
             num_params=0,
             text=str(eval_path),
             text_tokens=length,
             window_tokens=settings.window_tokens,
             starts=starts,
-            peakedness=Peakedness(),
+            peakedness=reference.peakedness,
             rows=[],
             notices=notices,
         )
-        continued = _continuations(reference, windows, starts, settings, steps)
+        count = min(settings.greedy_windows, len(windows))
+        steps = _Steps(progress, len(windows), count)
+        continued = []
+        for index in range(count):
+            new = min(settings.greedy_tokens, model.config.max_positions - 1)
+            continued.append(reference.continued(index * len(windows) // count, new))
+            steps.step(2)
         for dtype in DTYPES:
-            # The first export that there is tells about the reference too.
-            peakedness = None if report.peakedness.margins else report.peakedness
-            row = _measure(
-                source, dtype, settings, reference, windows, continued, peakedness, steps
-            )
+            row = _measure(source, dtype, settings, reference, continued, steps)
             report.rows.append(row)
             report.num_params = row.num_params or report.num_params
     report.seconds = time.monotonic() - began
@@ -235,7 +138,7 @@ class _Steps:
         self.step(self._per_dtype)
 
 
-def _reference(source: Source, settings: Settings, notices: list[str]) -> tuple[Model, Tokenizer]:
+def _model_of(source: Source, settings: Settings, notices: list[str]) -> tuple[Model, Tokenizer]:
     """The source's own weights in f32, and the tokenizer."""
     table = tomli.loads(source.info.config)
     path = source.info.path
@@ -291,10 +194,8 @@ def _measure(
     source: Source,
     dtype: str,
     settings: Settings,
-    reference: Model,
-    windows: Sequence[Sequence[int]],
-    continued: Sequence[_Continued],
-    peakedness: Peakedness | None,
+    reference: Reference,
+    continued: Sequence[Continued],
     steps: _Steps,
 ) -> Row:
     """One dtype: export, read back, compare. The file is gone afterwards."""
@@ -325,81 +226,26 @@ def _measure(
             subnormal=report.subnormal,
         )
         _, _, model = read_model(out)
-        _compare(reference, model, windows, row, peakedness, steps)
+        _compare(reference, model, row, steps)
         _continue(model, continued, row, steps)
         return row
 
 
-def _compare(
-    reference: Model,
-    model: Model,
-    windows: Sequence[Sequence[int]],
-    row: Row,
-    peakedness: Peakedness | None,
-    steps: _Steps,
-) -> None:
-    total = np.zeros(len(windows[0]))
-    for window in windows:
-        ours = reference.logits(window, every=True)
+def _compare(reference: Reference, model: Model, row: Row, steps: _Steps) -> None:
+    total = np.zeros(len(reference.windows[0]))
+    for index, window in enumerate(reference.windows):
+        ours = reference.logits(index)
         steps.step()
-        if peakedness is not None:
-            peakedness.add(ours)
         total += compare_window(ours, model.logits(window, every=True), row.last, row.every)
         steps.step()
-    row.kl_by_position = (total / len(windows)).tolist()
+    row.kl_by_position = (total / len(reference.windows)).tolist()
 
 
-@dataclass(frozen=True, slots=True)
-class _Continued:
-    """What the reference wrote after a window, and how sure it was of each token."""
-
-    start: int
-    prompt: Sequence[int]
-    tokens: list[int]
-    margins: list[float]
-
-
-def _continuations(
-    reference: Model,
-    windows: Sequence[Sequence[int]],
-    starts: Sequence[int],
-    settings: Settings,
-    steps: _Steps,
-) -> list[_Continued]:
-    """Greedy continuations of some of the windows, evenly chosen."""
-    count = min(settings.greedy_windows, len(windows))
-    new = min(settings.greedy_tokens, reference.config.max_positions - 1)
-    found = []
-    for index in range(count):
-        place = index * len(windows) // count
-        # A window as long as the model's memory leaves no room: its beginning goes.
-        prompt = windows[place][-(reference.config.max_positions - new) :]
-        tokens, margins = _greedy(reference, prompt, new)
-        found.append(_Continued(starts[place], prompt, tokens, margins))
-        steps.step(2)
-    return found
-
-
-def _continue(model: Model, continued: Sequence[_Continued], row: Row, steps: _Steps) -> None:
+def _continue(model: Model, continued: Sequence[Continued], row: Row, steps: _Steps) -> None:
     for each in continued:
-        tokens, _ = _greedy(model, each.prompt, len(each.tokens))
+        tokens, _ = greedy(model, each.prompt, len(each.tokens))
         pairs = zip(each.tokens, tokens, strict=True)
         differs = next((i for i, (ours, theirs) in enumerate(pairs) if ours != theirs), None)
         margin = None if differs is None else each.margins[differs]
         row.greedy.append(Continuation(each.start, len(tokens), differs, margin))
         steps.step(2)
-
-
-def _greedy(model: Model, prompt: Sequence[int], count: int) -> tuple[list[int], list[float]]:
-    """``count`` likeliest tokens one after another, and how far the second was behind each."""
-    cache = Cache(model.config)
-    logits = model.logits(prompt, cache)
-    tokens: list[int] = []
-    margins: list[float] = []
-    while True:
-        tokens.append(int(logits.argmax()))
-        second, first = np.partition(logits, -2)[-2:].tolist()
-        margins.append(first - second)
-        if len(tokens) == count:
-            return tokens, margins
-        logits = model.logits(tokens[-1:], cache)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InvalidArgumentError, MissingDependencyError, TargetExistsError
-from .divergence import DivergenceReport
+from .report import DivergenceReport
 
 COLOURS = {"f32": "#7f7f7f", "f16": "#1f77b4", "bf16": "#d95f02"}
 SUFFIXES = (".png", ".pdf", ".svg")
