@@ -151,7 +151,7 @@ def test_p17_another_two_byte_dtype_than_the_source_s_is_said(
     path = write(tmp_path / "m.safetensors", {"w": tensor(dtype=stored)}, bytes(12))
     with open_source(path) as source:
         report = export(source, tmp_path / "m.dmexp", dtype=asked)
-        assert any(f"1 tensors are {stored.lower()}" in notice for notice in report.notices)
+        assert any(f"1 tensor is {stored.lower()}" in notice for notice in report.notices)
         assert export(source, tmp_path / "n.dmexp", dtype=stored.lower()).notices == []
 
 

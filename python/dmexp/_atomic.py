@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 import stat
@@ -37,6 +38,7 @@ def replacing(target: Path, *, sync: bool = True) -> Iterator[Path]:
             f"{target} is not a regular file. Write to a file and copy it from there.",
             argument="path",
         )
+    require_parent(target, real)
     # Short, whatever the target is called: names have a limit of their own.
     temporary = real.with_name(f".dmexp-{secrets.token_hex(8)}.tmp")
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
@@ -55,6 +57,16 @@ def replacing(target: Path, *, sync: bool = True) -> Iterator[Path]:
         raise
     if sync:
         _sync_directory(real.parent)
+
+
+def require_parent(target: Path, real: Path) -> None:
+    """Say which directory is missing, where the system would only say that something is."""
+    if not os.path.lexists(real.parent):
+        raise FileNotFoundError(
+            errno.ENOENT,
+            f"the directory {target.parent} does not exist; create it first",
+            str(target),
+        )
 
 
 def _sync_directory(directory: Path) -> None:

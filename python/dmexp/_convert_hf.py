@@ -17,6 +17,7 @@ import numpy as np
 import tomli
 
 from ._arrays import Array, non_finite
+from ._atomic import require_parent
 from ._convert import ConvertReport, carried_metadata
 from ._diff import BLOCK_VALUES
 from ._emit import writer_name
@@ -214,8 +215,9 @@ def new_directory(target: Path, *, force: bool) -> Iterator[Path]:
     _require_replaceable(target, real, force)
     mark = secrets.token_hex(8)
     fresh, old = real.with_name(f".dmexp-{mark}.tmp"), real.with_name(f".dmexp-{mark}.old")
-    fresh.mkdir()
+    require_parent(target, real)
     try:
+        fresh.mkdir()
         yield fresh
         if real.is_dir():
             real.replace(old)
@@ -225,8 +227,11 @@ def new_directory(target: Path, *, force: bool) -> Iterator[Path]:
             if old.is_dir():
                 old.replace(real)
             raise
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(fresh, ignore_errors=True)
+        # Nobody knows the temporary directory by its name.
+        if isinstance(error, OSError) and str(error.filename).startswith(str(fresh)):
+            error.filename = str(target) + str(error.filename)[len(str(fresh)) :]
         raise
     shutil.rmtree(old, ignore_errors=True)
 

@@ -106,7 +106,7 @@ def export(
     facts = header_facts(
         dtype,
         source.info.config,
-        source.info.label if source_label is None else source_label,
+        _as_text(source.info.label) if source_label is None else source_label,
         source.info.step if step is None else step,
         None if compat else {**source.info.metadata, **(metadata or {})},
         compat,
@@ -139,6 +139,11 @@ def export(
     # A loader may find something worth saying only while it reads.
     notices += [notice for notice in source.info.notices if notice not in notices]
     return _report(report, source.info.weight_bytes, notices)
+
+
+def _as_text(path: str) -> str:
+    """A path for the header, which is UTF-8; names of files are any bytes."""
+    return os.fsencode(path).decode("utf-8", "replace")
 
 
 def choose(

@@ -23,12 +23,20 @@ def report(error: BaseException, *, as_json: bool) -> int:
         return EXIT_BAD_DATA
     if os.environ.get("DMEXP_TRACEBACK") and not isinstance(error, KeyboardInterrupt):
         raise error
-    facts = describe(error)
-    if as_json:
-        print_json({"error": facts})
-    else:
+    if not as_json or not _printed({"error": describe(error)}):
         print_error(message_of(error))
     return EXIT_INTERRUPTED if isinstance(error, KeyboardInterrupt) else EXIT_BAD_DATA
+
+
+def _printed(value: dict[str, Any]) -> bool:
+    """Whether stdout took it; on a full disk it takes neither a result nor an error."""
+    try:
+        print_json(value)
+        sys.stdout.flush()
+    except OSError:
+        _silence_stdout()
+        return False
+    return True
 
 
 def message_of(error: BaseException) -> str:

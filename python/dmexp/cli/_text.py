@@ -11,7 +11,7 @@ import math
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TextIO
 
 # C0 and C1 controls and DEL move the cursor or start escape sequences; the marks, embeddings,
 # overrides and isolates reorder what a person reads; the separators break lines; the rest of the
@@ -50,11 +50,24 @@ def printable_block(text: str) -> str:
 
 
 def prepare_streams() -> None:
-    """What the encoding of stdout or stderr lacks is printed as an escape, not an exception."""
+    """What the encoding of stdout or stderr lacks is printed as an escape, not an exception.
+
+    A stream that the shell closed (``>&-``) is opened on the null device: without it the next file
+    to be opened would get its number.
+    """
+    if sys.stdout is None:
+        sys.stdout = _nowhere()
+    if sys.stderr is None:
+        sys.stderr = _nowhere()
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:  # a test's or an IDE's stand-in may have none
             reconfigure(errors="backslashreplace")
+
+
+def _nowhere() -> TextIO:
+    # Kept open to the end of the process, as the standard streams are.
+    return open(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8", closefd=False)
 
 
 def print_error(message: str) -> None:

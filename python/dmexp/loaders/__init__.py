@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 from dmexp._sniff import Kind, refusal, sniff
+from dmexp.errors import UnsupportedFormatError
 
 from ._source import NO_OPTIONS, Source, SourceInfo, SourceOptions, TensorEntry
 
@@ -32,7 +34,7 @@ def open_source(path: str | os.PathLike[str], options: SourceOptions = NO_OPTION
     ------
     UnsupportedFormatError
         Another kind of file; the message ends with the command that converts it, where there is
-        one.
+        one. Also a pipe or a device.
     DmexpError
         A file of the right kind that its loader refuses.
     OSError
@@ -46,6 +48,7 @@ def open_source(path: str | os.PathLike[str], options: SourceOptions = NO_OPTION
         from .huggingface import open_directory
 
         return open_directory(path, options)
+    _require_file(path)
     kind = sniff(path)
     if kind is None and os.fspath(path).endswith(".safetensors"):
         # Cut off before the content says anything: the reader knows how to put that.
@@ -71,6 +74,18 @@ def open_source(path: str | os.PathLike[str], options: SourceOptions = NO_OPTION
 
         return open_dmexp(path, options)
     raise refusal(kind, path)
+
+
+def _require_file(path: str | os.PathLike[str]) -> None:
+    """Refuse a pipe or a device, of which the kind is gone once it was looked at."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise UnsupportedFormatError(
+            "this is a pipe or a device, and a checkpoint is read more than once. Save it to a "
+            "file first, and name that.",
+            path=os.fspath(path),
+            kind=None,
+            command=None,
+        )
 
 
 def _holds_gguf(directory: Path) -> bool:
