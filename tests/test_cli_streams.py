@@ -55,7 +55,9 @@ def test_a_full_stdout_is_one_line_on_stderr(file: Path, more: list[str]) -> Non
 def test_a_pipe_is_refused_and_not_read(tmp_path: Path, command: str) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    arguments = ["export", pipe] if command == "export" else ["diff", PLAIN, pipe]
+    arguments: list[str | os.PathLike[str]] = (
+        ["export", pipe] if command == "export" else ["diff", PLAIN, pipe]
+    )
     done = dmexp_process(*arguments, "--json", cwd=tmp_path)
     assert done.status == 1
     error = json.loads(done.out)["error"]
@@ -65,9 +67,9 @@ def test_a_pipe_is_refused_and_not_read(tmp_path: Path, command: str) -> None:
 
 
 def test_a_missing_directory_is_named(tmp_path: Path) -> None:
-    for command in (["export", TINY], ["convert", PLAIN]):
+    for command, source in (("export", TINY), ("convert", PLAIN)):
         for name in ("none/m.dmexp", "none/hf"):
-            done = dmexp_process(*command, "-o", name, cwd=tmp_path)
+            done = dmexp_process(command, source, "-o", name, cwd=tmp_path)
             assert (done.status, done.out) == (1, "")
             assert done.err.splitlines()[-1] == (
                 f"dmexp: {name}: the directory none does not exist; create it first"
