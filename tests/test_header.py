@@ -55,14 +55,29 @@ def test_a_header_of_any_length_is_read(residue: int, tmp_path: Path) -> None:
         assert dmexp.verify(path).ok
 
 
-@pytest.mark.parametrize("length", [*range(4080, 4112), *range(65520, 65552), 2**20, 2**20 + 1])
-def test_a_header_as_long_as_some_buffer_is_read(length: int) -> None:
+BUFFERS = [4096, 16 * 1024 - 24, 16 * 1024, 64 * 1024, 2**20]
+
+
+@pytest.mark.parametrize("size", BUFFERS)
+def test_a_header_as_long_as_some_buffer_is_read(size: int, tmp_path: Path) -> None:
     values = noise(1, 3)
-    header = top(num_params="3", num_tensors="1", max_abs=repr(float(np.abs(values).max())),
-                 min_nonzero_abs=repr(float(np.abs(values).min())), source='"SOURCE"') + table("x", [3])  # fmt: skip
-    header = header.replace("SOURCE", "s" * (length - len(header) + 6))
-    assert len(header) == length
-    assert_same_tensors(dmexp.load(pack(header, values.tobytes())), {"x": values})
+    magnitudes = np.abs(values)
+    path = tmp_path / "x.dmexp"
+    for length in range(size - 16, size + 17):
+        header = top(
+            num_params="3",
+            num_tensors="1",
+            max_abs=repr(float(magnitudes.max())),
+            min_nonzero_abs=repr(float(magnitudes.min())),
+            source='"SOURCE"',
+        ) + table("x", [3])
+        header = header.replace("SOURCE", "s" * (length - len(header) + 6))
+        assert len(header) == length
+        data = pack(header, values.tobytes())
+        path.write_bytes(data)
+        assert_same_tensors(dmexp.load(data), {"x": values})
+        assert_same_tensors(dmexp.load_file(path), {"x": values})
+        assert read_lazily(path)["x"].tobytes() == values.tobytes()
 
 
 @pytest.mark.parametrize("nth", range(70))
