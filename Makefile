@@ -63,7 +63,7 @@ demo: $(NATIVE) ## export, inspect and verify the model in examples/
 test: test-rust test-python ## all tests of both languages (minutes)
 
 test-rust: $(BASE)
-	cargo test --workspace --release --quiet
+	cargo test --workspace --profile checked --quiet
 
 test-python: $(DEV) $(NATIVE)
 	$(PY) -m pytest -q
