@@ -62,18 +62,16 @@ class Running:
         self.listener.close()
 
     def _run(self) -> None:
-        serve(self.service, self.listener, started=self._started)
+        serve(self.service, self.listener, started=self._started, listening=self.ready.set)
 
     def _started(self, server: Any) -> None:
         self._server = server
-        self.ready.set()
 
 
 @contextmanager
 def running(path: Path, waiting: int = 16) -> Iterator[Running]:
     """Serve ``path`` while the block runs."""
     server = Running(open_model(path), waiting)
-    server.listener.listen(128)
     server.start()
     server.ready.wait()
     try:

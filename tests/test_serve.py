@@ -21,7 +21,11 @@ import pytest
 from openai.types import Completion
 
 from dmexp.cli import main
+from dmexp.runtime import open_model
 from dmexp.runtime.generate import Generation
+from dmexp.runtime.serve.app import Service
+from dmexp.runtime.serve.engine import Engine
+from dmexp.runtime.serve.server import bind, serve
 from serve_util import Running, events, running, write_byte_model, write_chat_model
 
 GREEDY: dict[str, Any] = {"temperature": 0, "max_tokens": 12}
@@ -324,8 +328,9 @@ BAD = [
     ({"prompt": []}, 400, "prompt", "an array, expected"),
     ({"prompt": [True]}, 400, "prompt", "an array, expected"),
     ({"prompt": ["a", "b"]}, 400, "prompt", "holds 2 prompts"),
-    ({"prompt": [5000]}, 400, "tokens", "outside the model's vocabulary"),
-    ({"prompt": [-1]}, 400, "tokens", "outside the model's vocabulary"),
+    ({"prompt": [5000]}, 400, "prompt", "outside the model's vocabulary"),
+    ({"prompt": [10**30]}, 400, "prompt", "outside the model's vocabulary"),
+    ({"prompt": [-1]}, 400, "prompt", "outside the model's vocabulary"),
     ({"prompt": ""}, 400, "prompt", "the prompt is empty"),
     ({"prompt": "x" * 128}, 400, "prompt", "128 tokens"),
     ({"prompt": "x", "model": "gpt-4"}, 404, "model", "'alias' and 'tiny.f32'"),
@@ -457,6 +462,7 @@ def test_a_chat_without_a_template_is_refused_with_400(tmp_path: Path) -> None:
         body = {"messages": [{"role": "user", "content": "x"}]}
         answer = httpx.post(f"{server.url}/v1/chat/completions", json=body)
     assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == "messages"
     assert "no chat template" in answer.json()["error"]["message"]
 
 
@@ -472,6 +478,20 @@ def test_health_says_what_goes_on(http: httpx.Client) -> None:
 # The process
 
 
+def test_the_address_is_announced_once_it_can_be_reached(model_file: Path) -> None:
+    service = Service(open_model(model_file), Engine(1), created=0, aliases=frozenset())
+    servers: list[Any] = []
+
+    def listening() -> None:
+        # The kernel completes the handshake for a socket that listens, and for no other.
+        socket.create_connection(listener.getsockname(), timeout=5).close()
+        servers[0].should_exit = True
+
+    with bind("127.0.0.1", 0) as listener:
+        serve(service, listener, started=servers.append, listening=listening)
+    assert servers[0].should_exit
+
+
 def start(path: Path, *more: str) -> tuple[subprocess.Popen[str], str]:
     process = subprocess.Popen(
         [sys.executable, "-m", "dmexp", "serve", str(path), *more],
@@ -483,22 +503,8 @@ def start(path: Path, *more: str) -> tuple[subprocess.Popen[str], str]:
     assert process.stdout is not None
     line = process.stdout.readline()
     assert line.startswith("serving "), (line, process.stderr and process.stderr.read())
+    # Connections are taken from here on: the tests below connect once, and do not try again.
     return process, line.split(" at ")[1].split("/v1")[0]
-
-
-def reached(url: str) -> httpx.Response:
-    """The answer of /health, as soon as the port listens."""
-    found: list[httpx.Response] = []
-
-    def answers() -> bool:
-        try:
-            found.append(httpx.get(f"{url}/health"))
-        except httpx.ConnectError:
-            return False
-        return True
-
-    until(answers)
-    return found[0]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -508,7 +514,7 @@ def test_a_signal_ends_it_cleanly_and_a_restart_takes_the_same_port(
     process, url = start(model_file, "--port", "0")
     port = url.rsplit(":", 1)[1]
     assert url.startswith("http://127.0.0.1:")
-    assert reached(url).status_code == 200
+    assert httpx.get(f"{url}/health").status_code == 200
     with openai.OpenAI(base_url=f"{url}/v1", api_key="x", max_retries=0) as client:
         stream = client.completions.create(
             model="tiny.f32", prompt="x", stream=True, max_tokens=100
@@ -520,7 +526,7 @@ def test_a_signal_ends_it_cleanly_and_a_restart_takes_the_same_port(
     again, second = start(model_file, "--port", port)
     try:
         assert second == url
-        assert reached(url).status_code == 200
+        assert httpx.get(f"{url}/health").status_code == 200
     finally:
         again.terminate()
         again.communicate(timeout=30)
@@ -529,12 +535,12 @@ def test_a_signal_ends_it_cleanly_and_a_restart_takes_the_same_port(
 
 def test_kill_and_restart_loses_only_the_running_requests(model_file: Path) -> None:
     process, url = start(model_file, "--port", "0")
-    assert reached(url).status_code == 200
+    assert httpx.get(f"{url}/health").status_code == 200
     process.kill()
     process.communicate(timeout=30)
     again, _ = start(model_file, "--port", url.rsplit(":", 1)[1])
     try:
-        assert reached(url).status_code == 200
+        assert httpx.get(f"{url}/health").status_code == 200
         answer = httpx.post(f"{url}/v1/completions", json={"prompt": "x", **GREEDY})
         assert answer.status_code == 200
     finally:

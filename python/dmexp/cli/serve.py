@@ -80,13 +80,11 @@ def run(args: argparse.Namespace) -> int:
             created=int(os.stat(args.file).st_mtime),
             aliases=frozenset(args.alias),
         )
-        print(
-            f"serving {printable(loaded.name)} at {address_of(listener)}/v1 (Ctrl-C ends it)",
-            flush=True,
-        )
         if not is_loopback(args.host):
             print_notice(f"{args.host} is reachable by others, and there is no authentication.")
-        serve(service, listener)
+        line = f"serving {printable(loaded.name)} at {address_of(listener)}/v1 (Ctrl-C ends it)"
+        # Whoever reads the line may connect at once: it comes when connections are taken.
+        serve(service, listener, listening=lambda: print(line, flush=True))
     return 0
 
 

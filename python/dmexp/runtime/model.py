@@ -109,16 +109,20 @@ class Model:
         InvalidArgumentError
             As for `logits`.
         """
-        ids = np.asarray(tokens, dtype=np.intp)
+        try:
+            ids = np.asarray(tokens, dtype=np.intp)
+        except OverflowError:
+            # Beyond 64 bits, which is beyond any vocabulary; the array stands in for it.
+            ids = np.full(len(tokens), -1, dtype=np.intp)
         if ids.ndim != 1 or ids.size == 0:
             raise InvalidArgumentError("there is no token to run.", argument="tokens")
         if ids.min() < 0 or ids.max() >= self.config.vocab_size:
-            wrong = next(token for token in ids.tolist() if not 0 <= token < self.config.vocab_size)
+            wrong = next(token for token in tokens if not 0 <= token < self.config.vocab_size)
             raise InvalidArgumentError(
                 f"token {wrong} is outside the model's vocabulary of {self.config.vocab_size}: "
                 "the tokenizer belongs to another model.",
                 argument="tokens",
-                token=wrong,
+                token=int(wrong),
             )
         if position + ids.size > self.config.max_positions:
             raise InvalidArgumentError(

@@ -79,12 +79,16 @@ def closing() -> RequestError:
     )
 
 
+_PARAMS: dict[Any, str] = {"tokens": "prompt", "chat": "messages"}
+"""What the runtime calls an argument, and what a request does."""
+
+
 def from_exception(error: BaseException) -> RequestError:
     """The answer for whatever happened while a request was worked on."""
     if isinstance(error, RequestError):
         return error
     if isinstance(error, InvalidArgumentError | LimitExceededError):
-        param = error.facts.get("argument")
+        param = _PARAMS.get(error.facts.get("argument"), error.facts.get("argument"))
         too_long = param == "prompt" and "limit" in error.facts
         return RequestError(
             400,

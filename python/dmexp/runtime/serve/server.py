@@ -24,9 +24,16 @@ GRACE_SECONDS = 5
 class _Server(uvicorn.Server):
     """Ends with status 0 on SIGINT and SIGTERM, after telling the engine to stop."""
 
-    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+    def __init__(
+        self, config: uvicorn.Config, service: Service, listening: Callable[[], None]
+    ) -> None:
         super().__init__(config)
         self._service = service
+        self._listening = listening
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        self._listening()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self._service.engine.close()
@@ -85,7 +92,11 @@ def is_loopback(host: str) -> bool:
 
 
 def serve(
-    service: Service, listener: socket.socket, *, started: Callable[[Any], None] = lambda _: None
+    service: Service,
+    listener: socket.socket,
+    *,
+    started: Callable[[Any], None] = lambda _: None,
+    listening: Callable[[], None] = lambda: None,
 ) -> None:
     """Answer requests until SIGINT or SIGTERM, or until ``should_exit`` of the server is set.
 
@@ -93,6 +104,8 @@ def serve(
     ----------
     started
         Called with the server before it runs, so that another thread can end it.
+    listening
+        Called once connections are taken and signals end the server cleanly.
     """
     config = uvicorn.Config(
         service.app(),
@@ -103,7 +116,7 @@ def serve(
         timeout_graceful_shutdown=GRACE_SECONDS,
         server_header=False,
     )
-    server = _Server(config, service)
+    server = _Server(config, service, listening)
     started(server)
     try:
         server.run(sockets=[listener])
