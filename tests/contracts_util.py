@@ -16,6 +16,7 @@ from gguf.quants import dequantize
 
 CORPUS = Path(__file__).parent / "corpus" / "gguf"
 FILES = sorted(CORPUS.glob("*/*.gguf"))
+MORE = sorted(CORPUS.with_name("gguf-more").glob("*/*.gguf"))
 F32 = [path for path in FILES if path.name.endswith(".f32.gguf")]
 
 _DTYPES = {"F32": "<f4", "F16": "<f2", "BF16": ml_dtypes.bfloat16}
