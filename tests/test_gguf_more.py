@@ -148,3 +148,10 @@ def test_ids_need_the_header_only(path: Path, tmp_path: Path) -> None:
         for output in source.plan.outputs:
             assert {found[name] for name in output.inputs} <= {output.transform}
     assert list(found) == [tensor.name for tensor in source.header.tensors]
+
+
+def test_the_share_of_activations_that_gemma3n_cuts_off_is_recovered() -> None:
+    path = next(path for path in MORE if path.parent.name == "gemma3n_eq")
+    with open_gguf(path) as source:
+        config = tomli.loads(source.info.config)
+    assert config["activation_sparsity_pattern"] == [0.95, 0.95, 0.0, 0.0, 0.0]

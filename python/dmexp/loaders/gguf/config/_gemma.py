@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+from statistics import NormalDist
 from typing import Any
 
 from ._decoder import layer_types, standard
@@ -51,11 +53,22 @@ def gemma3n(m: Meta) -> Values:
     config["altup_num_inputs"] = m.count("altup.num_inputs")
     config["altup_active_idx"] = m.count("altup.active_idx", 0, zero=True)
     config["num_kv_shared_layers"] = m.count("attention.shared_kv_layers", 0, zero=True)
+    if pattern := _sparsity(m):
+        config["activation_sparsity_pattern"] = pattern
     if dims := m.block_dims("laurel_l.weight"):
         config["laurel_rank"] = dims[0]
     if m.present("final_logit_softcapping"):
         config["final_logit_softcapping"] = m.number("final_logit_softcapping")
     return config
+
+
+def _sparsity(m: Meta) -> list[float]:
+    """The share of activations that each layer cuts off, from the cut in standard deviations."""
+    cuts = m.raw("activation_sparsity_scale")
+    if not isinstance(cuts, list) or not all(isinstance(cut, float) for cut in cuts):
+        return []
+    # Six digits are what an f32 keeps of a share near 1; minus infinity cuts nothing off.
+    return [round(NormalDist().cdf(cut), 6) if cut > -inf else 0.0 for cut in cuts[: m.layers]]
 
 
 def gemma4(m: Meta) -> Values:
