@@ -60,6 +60,19 @@ def test_the_lines_for_a_person(exported: Path, capsys: pytest.CaptureFixture[st
     assert "model.layers.0" not in done.out
 
 
+def test_p19_the_bytes_of_the_weights_as_stored_and_as_f32(
+    exported: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = dmexp_call(capsys, "info", exported)
+    lines = dict(line.split(": ", 1) for line in done.out.splitlines() if ": " in line)
+    loaded = dmexp.load_file(exported)
+    stored = dmexp.load_file(exported, dtype="stored")
+    for name, arrays in (("payload", stored), ("memory as f32", loaded)):
+        assert f"({sum(a.nbytes for a in arrays.values()):,} bytes)" in lines[name]
+    document = json.loads(dmexp_call(capsys, "info", "--json", exported).out)
+    assert document["payload_bytes"] == 2 * document["num_params"]
+
+
 def test_tensors_lists_byte_ranges_that_hold_the_values(
     exported: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -248,6 +248,13 @@ def test_a_module_without_memory_is_told_how_to_get_some(torch: Any, path: Path)
     load_model(module, path)
 
 
+def test_a_tensor_without_memory_is_refused_by_name(torch: Any, path: Path) -> None:
+    tensors = {"a": torch.ones(2), "w": torch.ones(2, device="meta")}
+    with pytest.raises(InvalidArgumentError, match="'w' is on the meta device"):
+        save_file(tensors, path)
+    assert not path.exists()
+
+
 def test_save_file_of_dmexp_itself_takes_tensors_by_their_bits(torch: Any, path: Path) -> None:
     tensor = every_bf16(torch)
     dmexp.save_file({"w": tensor}, path)

@@ -321,6 +321,13 @@ def _arrays(
         if not isinstance(value, torch.Tensor):
             yield name, value
             continue
+        if value.is_meta:
+            raise InvalidArgumentError(
+                f"tensor {name!r} is on the meta device, which has shapes and no values. Load the "
+                "weights into the module before they are saved.",
+                argument="tensors",
+                tensor=name,
+            )
         local = value.detach()
         if not _is_local(local):
             local = local.to_dense() if local.layout is not torch.strided else local

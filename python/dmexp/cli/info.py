@@ -79,6 +79,7 @@ def as_text(info: Info, *, tensors: bool = False) -> str:
         f"source: {printable(info.source)}",
         f"step: {info.step}",
         f"params: {info.num_params:,} in {info.num_tensors:,} tensors",
+        f"payload: {bytes_text(info.payload_bytes)}",
         f"memory as f32: {bytes_text(info.ram_as_f32_bytes)}",
         f"range: {info.min_nonzero_abs:.6g} (smallest non-zero) to {info.max_abs:.6g}",
         f"range note: {range_note(info.dtype, info.max_abs, info.min_nonzero_abs)}",
@@ -114,6 +115,7 @@ def as_dict(info: Info) -> dict[str, Any]:
     return {
         "path": info.path,
         "file_bytes": info.file_bytes,
+        "payload_bytes": info.payload_bytes,
         "format": info.format_version,
         "writer": info.writer,
         "dtype": info.dtype,
