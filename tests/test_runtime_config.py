@@ -107,6 +107,20 @@ def test_a_key_that_is_missing_or_mistyped_is_named(changes: dict[str, Any], key
     assert caught.value.key == key
 
 
+@pytest.mark.parametrize("family", ["qwen2", "qwen3"])
+def test_where_a_window_begins_is_not_guessed(family: str) -> None:
+    slides: dict[str, Any] = {
+        "model_type": family,
+        "use_sliding_window": True,
+        "sliding_window": 8,
+    }
+    with pytest.raises(FormatError, match="'max_window_layers' is missing"):
+        config(**slides)
+    kinds = ["sliding_attention", "full_attention"]
+    assert [layer.window for layer in config(**slides, layer_types=kinds).layers] == [8, None]
+    assert [layer.window for layer in config(**slides, max_window_layers=1).layers] == [None, 8]
+
+
 def test_an_absurd_count_is_refused_before_anything_is_made_from_it() -> None:
     with pytest.raises(LimitExceededError, match="vocab_size"):
         config(vocab_size=2**40)

@@ -160,8 +160,10 @@ def _qwen3(fields: Fields) -> ModelConfig:
 
 def _qwen_layers(fields: Fields) -> tuple[LayerConfig, ...]:
     window = _window(fields) if fields.flag("use_sliding_window", False) else None
-    full = fields.count("max_window_layers", 0, least=0)
-    return _layers(fields, window, lambda index: window is not None and index >= full)
+    if window is None or "layer_types" in fields:
+        return _layers(fields, window, lambda index: False)
+    full = fields.count("max_window_layers", least=0)
+    return _layers(fields, window, lambda index: index >= full)
 
 
 def _gemma(fields: Fields) -> ModelConfig:
