@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 import dmexp
-from container_util import Array, assert_same_tensors, noise, run
+from container_util import Array, assert_same_tensors, noise, pack, run, table, top
 from dmexp import _native
 
 ARRAYS: dict[str, Array] = {f"t{n}": noise(n, 200_000) for n in range(24)}
@@ -116,6 +117,52 @@ def test_opening_lets_others_run(tmp_path: Path) -> None:
     thread.start()
     assert bytes(memoryview(_native.FileBytes(tmp_path / "pipe"))) == b"data"  # type: ignore[arg-type]
     thread.join()
+
+
+# Signals -----------------------------------------------------------------------------------
+
+
+def _signals_handled_during(call: Callable[[], object]) -> int:
+    """How many signals were handled before a call came back, each sent after the one before."""
+    handled: list[int] = []
+    back = threading.Event()
+
+    def send() -> None:
+        while not back.is_set():
+            before = len(handled)
+            os.kill(os.getpid(), signal.SIGUSR1)
+            while len(handled) == before and not back.is_set():
+                os.sched_yield()
+
+    previous = signal.signal(signal.SIGUSR1, lambda *_: handled.append(1))
+    thread = threading.Thread(target=send)
+    try:
+        thread.start()
+        call()
+        count = len(handled)
+        back.set()
+    finally:
+        back.set()
+        thread.join()
+        signal.signal(signal.SIGUSR1, previous)
+    return count
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_yield"), reason="the system has no such signals")
+def test_a_single_large_tensor_keeps_no_signal_waiting(tmp_path: Path) -> None:
+    # Half a gibibyte of zeros that takes no room on the disk: one tensor.
+    path = tmp_path / "x.dmexp"
+    count = 2**27
+    header = top(num_params=str(count), num_tensors="1") + table("w", [count])
+    with path.open("wb") as file:
+        file.write(pack(header, payload_bytes=4 * count))
+        file.truncate(24 + len(header) + 4 * count)
+    opened = _native.FileBytes(path)
+    start = 24 + len(header)
+    # One would be handled when the call is over, and one before it begins.
+    assert _signals_handled_during(lambda: opened.scan(start, 4 * count, "f32")) > 3
+    request = (start, 4 * count, None, False)
+    assert _signals_handled_during(lambda: opened.read("f32", [request], 1)) > 3
 
 
 # Many at once ------------------------------------------------------------------------------

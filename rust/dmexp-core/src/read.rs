@@ -22,6 +22,9 @@ const THREADED_BYTES: u64 = 8 << 20;
 /// Bytes that are checked and then widened while they are in the nearest cache.
 const CHUNK_BYTES: usize = 16 << 10;
 
+/// Blocks that a thread reads between two pauses.
+const PAUSE_BLOCKS: u32 = 32;
+
 /// Where the bytes come from.
 #[derive(Clone, Copy, Debug)]
 pub enum Store<'a> {
@@ -65,8 +68,12 @@ struct Block<'a> {
 
 /// Read, check and place every tensor; the tally of each is returned, in order.
 ///
+/// `pause` is called by the calling thread now and then. What it returns as an error ends the
+/// reading: it is where an embedder looks for signals.
+///
 /// # Errors
 ///
+/// Those of `pause`;
 /// `UnexpectedEof` where the store ends before a tensor does, `InvalidInput` where room and tensor
 /// disagree, and whatever the system says while reading.
 pub fn read_tensors(
@@ -74,6 +81,7 @@ pub fn read_tensors(
     dtype: Dtype,
     requests: Vec<Request<'_>>,
     threads: usize,
+    pause: &mut dyn FnMut() -> io::Result<()>,
 ) -> io::Result<Vec<Tally>> {
     let count = requests.len();
     let total = requests
@@ -85,20 +93,27 @@ pub fn read_tensors(
     let queue = Mutex::new(blocks.into_iter().enumerate());
     let done = Mutex::new(Vec::new());
     let stop = AtomicBool::new(false);
-    let work = || {
+    let work = |mut pause: Option<&mut dyn FnMut() -> io::Result<()>>| {
         let mut buffer = Vec::new();
+        let mut blocks = 0;
         while !stop.load(Ordering::Relaxed) {
             let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
             let Some((nth, block)) = next else { break };
             let parts = one(store, dtype, block, &mut buffer)
                 .inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
             done.lock().unwrap_or_else(PoisonError::into_inner).push((nth, parts));
+            blocks += 1;
+            if let Some(pause) = &mut pause
+                && blocks % PAUSE_BLOCKS == 0
+            {
+                pause().inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
+            }
         }
         Ok(())
     };
     std::thread::scope(|scope| {
-        let handles: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-        let mut outcome: io::Result<()> = work();
+        let handles: Vec<_> = (1..threads).map(|_| scope.spawn(|| work(None))).collect();
+        let mut outcome: io::Result<()> = work(Some(pause));
         for handle in handles {
             let theirs =
                 handle.join().unwrap_or_else(|_| Err(io::Error::other("a reader thread stopped")));

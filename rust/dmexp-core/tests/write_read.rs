@@ -8,12 +8,21 @@ use std::io::{self, Read};
 use common::Random;
 use dmexp_core::crc32::hash;
 use dmexp_core::narrow::narrow;
-use dmexp_core::read::{Out, Request, Store, read_tensors};
+use dmexp_core::read::{Out, Request, Store};
 use dmexp_core::sink::Sink;
 use dmexp_core::tally::Tally;
 use dmexp_core::widen::widen;
 use dmexp_core::write::{BLOCK_BYTES, PayloadWriter, Piece};
 use dmexp_core::{Dtype, Stats};
+
+fn read_tensors(
+    store: Store<'_>,
+    dtype: Dtype,
+    requests: Vec<Request<'_>>,
+    threads: usize,
+) -> io::Result<Vec<Tally>> {
+    dmexp_core::read::read_tensors(store, dtype, requests, threads, &mut || Ok(()))
+}
 
 /// Finite values of every magnitude that f16 holds, as bytes of `dtype`.
 fn values(count: usize, dtype: Dtype, seed: u64) -> Vec<u8> {
@@ -282,4 +291,28 @@ fn no_pieces_are_no_payload() {
     assert!(writer.move_to(10).unwrap());
     assert_eq!(taken(writer), [0; 10]);
     assert!(read_tensors(Store::Memory(&[]), Dtype::F32, vec![], 4).unwrap().is_empty());
+}
+
+#[test]
+fn a_pause_can_end_the_reading() {
+    let bytes = vec![0; 200 << 20];
+    let read = |threads, most: usize| {
+        let mut pauses = 0;
+        let mut pause = || {
+            pauses += 1;
+            if pauses > most { Err(io::Error::other("enough")) } else { Ok(()) }
+        };
+        let request = Request { offset: 0, nbytes: bytes.len() as u64, out: None };
+        let store = Store::Memory(&bytes);
+        let found =
+            dmexp_core::read::read_tensors(store, Dtype::F32, vec![request], threads, &mut pause);
+        (found.map(|tallies| tallies[0].stats.count), pauses)
+    };
+    let (found, pauses) = read(1, usize::MAX);
+    assert_eq!((found.unwrap(), pauses), (50 << 20, 6));
+    let (found, pauses) = read(1, 0);
+    assert_eq!((found.unwrap_err().to_string(), pauses), ("enough".into(), 1));
+    // With a second thread, the first may be done before it has read enough to pause.
+    let (found, pauses) = read(2, 0);
+    assert_eq!((found.is_err(), pauses <= 1), (pauses == 1, true));
 }

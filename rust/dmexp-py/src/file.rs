@@ -19,6 +19,9 @@ use crate::buffers::{ReadBuffer, WriteBuffer};
 use crate::dtypes::stored;
 use crate::errors;
 
+/// What is checked between two looks at pending signals; a whole number of values.
+const PAUSE_BYTES: usize = 32 << 20;
+
 /// `(count, flushed, subnormal, nan, inf, max_abs, min_nonzero_abs, first_bad, zeros, crc32)`.
 pub type TallyTuple = (u64, u64, u64, u64, u64, f64, f64, Option<u64>, u64, u32);
 
@@ -114,13 +117,15 @@ impl FileBytes {
             .get(offset..)
             .and_then(|rest| rest.get(..nbytes))
             .ok_or_else(|| PyValueError::new_err("the range leaves the file"))?;
-        let tally = py.detach(|| {
-            let mut tally = Tally::default();
+        let mut tally = Tally::default();
+        for part in bytes.chunks(PAUSE_BYTES) {
             // Whether a page was lost is asked below.
-            sigbus::quietly(|| scan_crc(bytes, dtype, &mut tally.stats, &mut tally.crc))
-                .map(|()| tally)
-        });
-        let tally = tally.map_err(|error| PyValueError::new_err(error.to_string()))?;
+            py.detach(|| {
+                sigbus::quietly(|| scan_crc(part, dtype, &mut tally.stats, &mut tally.crc))
+            })
+            .map_err(|error| PyValueError::new_err(error.to_string()))?;
+            py.check_signals()?;
+        }
         if !self.mapping.is_intact() {
             return Err(PyEOFError::new_err("the file shrank while it was read"));
         }
@@ -224,7 +229,12 @@ fn read_into(
         })
         .collect();
     let tallies = py
-        .detach(|| read_tensors(store, dtype, requests, threads))
+        .detach(|| {
+            // A tensor may take minutes to read, and Ctrl-C is not kept waiting for it.
+            let mut pause =
+                || Python::attach(|py| py.check_signals()).map_err(std::io::Error::other);
+            read_tensors(store, dtype, requests, threads, &mut pause)
+        })
         .map_err(|error| errors::io(error, None))?;
     Ok(tallies.iter().map(tally_tuple).collect())
 }
