@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import secrets
@@ -32,6 +33,7 @@ from .loaders.huggingface import RECORD_NAME
 _DTYPE_KEYS = ("dtype", "torch_dtype")
 _HF_DTYPES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16"}
 _BLOCK_VALUES = 1 << 20
+_OUT_OF_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def to_directory(
@@ -229,11 +231,18 @@ def new_directory(target: Path, *, force: bool) -> Iterator[Path]:
             raise
     except BaseException as error:
         shutil.rmtree(fresh, ignore_errors=True)
-        # Nobody knows the temporary directory by its name.
-        if isinstance(error, OSError) and str(error.filename).startswith(str(fresh)):
-            error.filename = str(target) + str(error.filename)[len(str(fresh)) :]
+        if isinstance(error, OSError):
+            _name_target(error, fresh, target)
         raise
     shutil.rmtree(old, ignore_errors=True)
+
+
+def _name_target(error: OSError, fresh: Path, target: Path) -> None:
+    """Nobody knows the temporary directory by its name, and a full disk names no file at all."""
+    if str(error.filename).startswith(str(fresh)):
+        error.filename = str(target) + str(error.filename)[len(str(fresh)) :]
+    elif error.filename is None and error.errno in _OUT_OF_ROOM:
+        error.filename = str(target)
 
 
 def _require_replaceable(target: Path, real: Path, force: bool) -> None:
