@@ -35,6 +35,33 @@ def test_list_of_one_architecture(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
+def test_list_of_an_architecture_that_only_renames(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        dmexp_call(capsys, "contracts", "list", "mpt").out == "1 architecture only renames: mpt\n"
+    )
+    done = dmexp_call(capsys, "contracts", "list", "mpt", "--json")
+    assert json.loads(done.out)["renames_only"] == ["mpt"]
+    summary = dmexp_call(capsys, "contracts", "list", "qwen35").out.splitlines()[-1]
+    assert " contracts of 1 architecture: " in summary
+
+
+def test_no_file_is_shown_by_the_table_of_fak(capsys: pytest.CaptureFixture[str]) -> None:
+    done = dmexp_call(capsys, "contracts", "show", QWEN, "--convention", "fak")
+    assert (done.status, done.out) == (1, "")
+    assert "no file is read by the table of fak" in done.err
+
+
+def test_an_unknown_architecture_of_a_file_is_refused_with_its_path(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "odd.gguf"
+    path.write_bytes(QWEN.read_bytes().replace(b"qwen35", b"qwem35"))
+    done = dmexp_call(capsys, "contracts", "show", path)
+    assert (done.status, done.out) == (1, "")
+    assert done.err.startswith(f"dmexp: {path}: no contracts are declared for architecture")
+    assert "'qwen35'" in done.err
+
+
 def test_list_of_fak_has_its_15_and_its_2(capsys: pytest.CaptureFixture[str]) -> None:
     done = dmexp_call(capsys, "contracts", "list", "--convention", "fak", "--json")
     named = [one["architecture"] for one in json.loads(done.out)["contracts"]]

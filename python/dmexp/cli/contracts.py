@@ -118,9 +118,11 @@ def _list(args: argparse.Namespace) -> int:
 
     found = contracts.list(convention=args.convention, architecture=args.architecture)
     renamed = []
-    if args.convention == "llama.cpp" and args.architecture is None:
+    if args.convention == "llama.cpp":
         with_steps = {contract.architecture for contract in found}
-        renamed = [name for name in contracts.architectures() if name not in with_steps]
+        asked = args.architecture
+        names = contracts.architectures() if asked is None else [contracts.spelling(asked)]
+        renamed = [name for name in names if name not in with_steps]
     if args.json:
         print_json(
             {
@@ -130,9 +132,10 @@ def _list(args: argparse.Namespace) -> int:
             }
         )
         return 0
-    head = ("architecture", "in the file", "in the checkpoint", "transform", "proof", "")
-    print(table(head, [_row(contract) for contract in found]))
-    print(f"\n{_summary(found, renamed)}")
+    if found:
+        head = ("architecture", "in the file", "in the checkpoint", "transform", "proof", "")
+        print(table(head, [_row(contract) for contract in found]) + "\n")
+    print(_summary(found, renamed))
     return 0
 
 
@@ -164,13 +167,21 @@ def _first_of(names: tuple[str, ...]) -> str:
 def _summary(found: list[Contract], renamed: list[str]) -> str:
     verified = sum(contract.status == "verified" for contract in found)
     architectures = len({contract.architecture for contract in found})
-    lines = [
-        f"{len(found):,} contracts of {architectures:,} architectures: {verified:,} verified "
-        f"against files that the exporter wrote, {len(found) - verified:,} read from its source"
-    ]
+    lines = []
+    if found:
+        lines.append(
+            f"{_counted(len(found), 'contract')} of {_counted(architectures, 'architecture')}: "
+            f"{verified:,} verified against files that the exporter wrote, "
+            f"{len(found) - verified:,} read from its source"
+        )
     if renamed:
-        lines.append(f"{len(renamed):,} architectures only rename: {', '.join(renamed)}")
+        verb = "renames" if len(renamed) == 1 else "rename"
+        lines.append(f"{_counted(len(renamed), 'architecture')} only {verb}: {', '.join(renamed)}")
     return "\n".join(lines)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _show(args: argparse.Namespace) -> int:
@@ -195,8 +206,17 @@ def _show(args: argparse.Namespace) -> int:
 
 def _show_file(args: argparse.Namespace) -> int:
     from ..contracts import transform_ids
-    from ..errors import TensorNotFoundError
+    from ..errors import InvalidArgumentError, TensorNotFoundError
 
+    if args.convention != "llama.cpp":
+        raise InvalidArgumentError(
+            f"no file is read by the table of {args.convention}, which is kept to compare with. "
+            f"Leave --convention out, or name an architecture: dmexp contracts show --convention "
+            f"{args.convention} qwen35",
+            path=args.target,
+            argument="--convention",
+            known=["llama.cpp"],
+        )
     found = transform_ids(args.target)
     if args.tensor is not None:
         if args.tensor not in found:

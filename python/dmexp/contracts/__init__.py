@@ -15,6 +15,7 @@ from __future__ import annotations
 import builtins
 import os
 
+from ..errors import DmexpError
 from ._declare import Lost
 from ._domain import Domain
 from ._lint import Finding, lint
@@ -117,4 +118,7 @@ def transform_ids(path: str | os.PathLike[str]) -> dict[str, str]:
 
     header = read_set(path).header
     tensors = {one.name: one.dims for one in header.tensors}
-    return ids(header.architecture, header.metadata, tensors)
+    try:
+        return ids(header.architecture, header.metadata, tensors)
+    except DmexpError as error:
+        raise error.with_path(os.fspath(path)) from error.__cause__
