@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dmexp
-from container_util import pack, run, table, top
+from container_util import pack, refusal, run, table, top
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="only Linux tells a process its own peak memory"
@@ -106,6 +106,34 @@ def test_four_gibibytes_are_saved_and_read_in_little_memory(tmp_path: Path, dtyp
     assert found["save"] < 128
     assert found["read one"] < 32
     assert found["verify"] < 32
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_one_tensor_beyond_every_32_bit_number(tmp_path: Path, dtype: str) -> None:
+    # More than 2^32 bytes as f32 and as bf16; only the pages with values in them are there.
+    count = 2**31 + 12_345
+    marks = {0: 1.0, 2**30 + 7: -2.5, 2**31 - 1: 3.0, 2**31: 0.5, count - 1: 4.0}
+    array = np.zeros(count, "<f4")
+    for place, value in marks.items():
+        array[place] = value
+    path = tmp_path / "x.dmexp"
+    report = dmexp.save_file(
+        {"large": array, "after": np.float32([7])}, path, dtype=dtype, sync=False
+    )
+    try:
+        assert (report.num_params, report.max_abs, report.min_nonzero_abs) == (count + 1, 7.0, 0.5)
+        assert dmexp.verify(path).num_params == count + 1
+        with dmexp.safe_open(path) as file:
+            large = file["large"]
+            assert {place: float(large[place]) for place in marks} == marks
+            assert file["after"].astype("f4").tolist() == [7.0]
+        # The same bad value at the far end.
+        array[count - 2] = np.inf
+        error = refusal(dmexp.save_file, {"large": array}, path, dtype=dtype, sync=False)
+        assert error.index == (count - 2,)
+    finally:
+        path.unlink()
 
 
 def test_loading_needs_the_arrays_and_little_more(tmp_path: Path) -> None:

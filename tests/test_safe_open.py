@@ -31,6 +31,7 @@ from container_util import (
     pack,
     plain,
     refusal,
+    run,
     split,
     table,
     top,
@@ -517,6 +518,38 @@ def test_standard_input_can_be_read(path: Path) -> None:
         check=True,
     )
     assert done.stdout.strip() == b"5"
+
+
+NO_MAPPINGS = """
+import ctypes, os, sys
+import numpy as np, dmexp
+path = sys.argv[1]
+expected = dmexp.load_file(path)
+dmexp.verify(path)
+# A process may have so many mappings and no more, which stands for systems that have none.
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_size_t
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+descriptor = os.open(path, os.O_RDONLY)
+while libc.mmap(None, 4096, 1, 2, descriptor, 0) != 2**64 - 1:
+    pass
+with dmexp.safe_open(path) as file:
+    kept = dict(file.items())
+    os.truncate(path, 100)
+    try:
+        file["first"]
+    except dmexp.errors.TruncatedError as error:
+        print(error.actual)
+for name, array in kept.items():
+    assert array.tobytes() == expected[name].tobytes()
+    assert not array.flags.writeable
+print("read")
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems have no such limit")
+def test_where_nothing_can_be_mapped_the_file_is_read(path: Path) -> None:
+    assert run(NO_MAPPINGS, path) == "100\nread\n"
 
 
 # Large tables ------------------------------------------------------------------------------

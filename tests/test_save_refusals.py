@@ -215,6 +215,24 @@ def test_dims_that_no_reader_can_multiply_are_refused(tmp_path: Path) -> None:
         assert left_in(tmp_path) == []
 
 
+@pytest.mark.parametrize("compat", [None, "dormouse"])
+def test_a_header_that_no_file_can_have_is_refused(
+    compat: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dmexp import _emit
+
+    # Four gibibytes of names, in small.
+    monkeypatch.setattr(_emit, "MAX_HEADER_BYTES", 5000)
+    arrays = {f"{'n' * 100}.{nth}": noise(nth, 2) for nth in range(40)}
+    for tensors in (arrays, arrays.items()):
+        error = refusal(dmexp.save_file, tensors, tmp_path / "x.dmexp", compat=compat)
+        assert error.code == "LIMIT_EXCEEDED"
+        assert (error.limit, error.found > 5000) == (5000, True)
+        assert left_in(tmp_path) == []
+    few = dict(list(arrays.items())[:10])
+    assert list(dmexp.load(dmexp.save(few, compat=compat))) == list(few)
+
+
 # Values that are not finite ----------------------------------------------------------------
 
 F16_EDGE, F32_EDGE = 65520.0, 3.4028236e38

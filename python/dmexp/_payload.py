@@ -246,7 +246,9 @@ def _write(
     totals = sum_up(reports)
     lines = [TensorLine(report.name, report.dims, report.crc32) for report in reports]
     text = header_text(facts, lines, num_params, totals)
-    length = len(text) if facts.compat else room_bytes(facts, tensors, num_params)
+    length = room_bytes(facts, tensors, num_params)
+    if facts.compat:
+        length = len(text)
     if PREFIX_BYTES + length != room:
         while not writer.move_to(PREFIX_BYTES + length):
             pass
