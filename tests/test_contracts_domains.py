@@ -49,7 +49,7 @@ def test_a_decay_that_is_none_is_refused(
     assert error.index == index
     assert error.value == pytest.approx(value, nan_ok=True)
     assert error.domain == NEGATIVE_DECAY.prose
-    assert "invert-neg-exp-decay" in error.transform
+    assert error.transform == output.transform
     assert error.architecture == architecture
     assert error.count == 1
 

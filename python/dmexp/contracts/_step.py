@@ -187,8 +187,9 @@ class Step(ABC):
 
     def check(self, stored: Sequence[Array], names: Sequence[str], p: Params) -> None:
         """Check the source domain of each stored tensor."""
+        transform = self.id_at(p) or self.id
         for array, name in zip(stored, names, strict=True):
-            self.source.check(array, tensor=name, transform=self.id, architecture=p.architecture)
+            self.source.check(array, tensor=name, transform=transform, architecture=p.architecture)
 
     def undo(self, stored: Sequence[Array], p: Params) -> tuple[Array, ...]:
         """Every canonical tensor at once."""
