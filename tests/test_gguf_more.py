@@ -110,6 +110,7 @@ OTHERWISE = {
     ("glm", "max_position_embeddings"): 20,
     ("glm", "rms_norm_eps"): 1e-5,
     ("glm", "partial_rotary_factor"): 0.25,
+    ("granitehybrid_dense", "max_position_embeddings"): 2**20,
     ("granitehybrid_new", "layer_types"): ["mamba", "attention", "mamba", "attention"],
     ("granitehybrid_new", "max_position_embeddings"): 2**20,
     ("nemotronhmoe", "intermediate_size"): 20,

@@ -80,8 +80,8 @@ class Architecture:
     note : str
         Which of several checkpoint spellings is used, where there are several.
     variants : tuple of Variant
-        Other tables for the same string, each told by a name that the file has, or with ``!``
-        before it, one that the file lacks.
+        Other tables for the same string, each told by a name that the file has, with ``!`` before
+        it, one that the file lacks, or with ``=``, a metadata key that is true.
     refused : Rule or None
         What to do with names that no rule covers; None refuses them as unknown.
     """
@@ -95,10 +95,16 @@ class Architecture:
     variants: tuple[Variant, ...] = ()
     refused: Rule | None = None
 
-    def variant(self, names: Container[str]) -> Architecture:
-        """The table for a file with these external names."""
-        for name, other in self.variants:
-            if (name[1:] not in names) if name.startswith("!") else (name in names):
+    def variant(self, names: Container[str], p: Params) -> Architecture:
+        """The table for a file with these external names and this metadata."""
+        for sign, other in self.variants:
+            if sign.startswith("="):
+                told = p.raw(sign[1:]) is True
+            elif sign.startswith("!"):
+                told = sign[1:] not in names
+            else:
+                told = sign in names
+            if told:
                 return other
         return self
 
@@ -124,7 +130,7 @@ class Architecture:
 
 
 class Variant(NamedTuple):
-    """Another table for the same architecture string, told by a name that the file has, or lacks."""
+    """Another table for the same architecture string, and how to tell. See `Architecture`."""
 
     present: str
     architecture: Architecture

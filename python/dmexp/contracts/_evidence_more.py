@@ -179,10 +179,11 @@ MORE: dict[str, str] = {
     ),
     "granitehybrid": (
         "output.weight output_norm.weight token_embd.weight .attn_k.weight .attn_norm.weight "
-        ".attn_output.weight .attn_q.weight .attn_v.weight .ffn_down_exps.weight "
-        ".ffn_down_shexp.weight .ffn_gate_exps.weight .ffn_gate_inp.weight .ffn_gate_shexp.weight "
-        ".ffn_norm.weight .ffn_up_exps.weight .ffn_up_shexp.weight .ssm_a .ssm_conv1d.bias "
-        ".ssm_conv1d.weight .ssm_d .ssm_dt.bias .ssm_in.weight .ssm_norm.weight .ssm_out.weight "
+        ".attn_output.weight .attn_q.weight .attn_v.weight .ffn_down.weight .ffn_down_exps.weight "
+        ".ffn_down_shexp.weight .ffn_gate.weight .ffn_gate_exps.weight .ffn_gate_inp.weight "
+        ".ffn_gate_shexp.weight .ffn_norm.weight .ffn_up.weight .ffn_up_exps.weight "
+        ".ffn_up_shexp.weight .ssm_a .ssm_conv1d.bias .ssm_conv1d.weight .ssm_d .ssm_dt.bias "
+        ".ssm_in.weight .ssm_norm.weight .ssm_out.weight "
     ),
     "granitemoe": (".ffn_down_shexp.weight .ffn_gate_shexp.weight .ffn_up_shexp.weight "),
     "hunyuan-dense": (

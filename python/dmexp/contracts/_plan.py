@@ -199,8 +199,7 @@ def plan(
         A name that is not declared, a part that is missing, dims or metadata that do not fit.
     """
     _check_convention(convention)
-    declaration = declared(architecture).variant(tensors)
-    p = Params(metadata, _prefix(architecture, declaration, metadata), declaration.name)
+    declaration, p = _selected(architecture, metadata, tensors)
     outputs: list[Output] = []
     dropped: list[Dropped] = []
     checks: dict[str, tuple[Dims, Drop, Params]] = {}
@@ -241,13 +240,21 @@ def ids(
     Answers for files that cannot be imported as well: a step that has no inverse has an id.
     """
     _check_convention(convention)
-    declaration = declared(architecture).variant(tensors)
-    p = Params(metadata, _prefix(architecture, declaration, metadata), declaration.name)
+    declaration, p = _selected(architecture, metadata, tensors)
     found = {}
     for group in _groups(declaration, p, tensors):
         for name in group.names:
             found[name] = _id(group)
     return {name: found[name] for name in tensors}
+
+
+def _selected(
+    architecture: str, metadata: Mapping[str, Any], tensors: Mapping[str, Dims]
+) -> tuple[Architecture, Params]:
+    """The table that the names and the metadata of a file select, and the metadata."""
+    declaration = declared(architecture)
+    p = Params(metadata, _prefix(architecture, declaration, metadata), declaration.name)
+    return declaration.variant(tensors, p), p
 
 
 def _check_convention(convention: str) -> None:

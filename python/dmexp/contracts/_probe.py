@@ -114,6 +114,8 @@ def _probe(architecture: Architecture, present: str | None, sections: bool) -> P
     for rule in mtp:
         blocks[id(rule)] = count
     metadata = _metadata(architecture, count, bool(mtp), sections)
+    if present is not None and present.startswith("="):
+        metadata[f"{architecture.name}.{present[1:]}"] = True
     probe = Probe(architecture, metadata)
     for rule in main + mtp:
         _add(probe, rule, blocks[id(rule)])

@@ -38,6 +38,15 @@ HYBRID_ROTARY = """
 .attn_qkv.*         -> @.self_attn.q_proj.* + @.self_attn.k_proj.* + @.self_attn.v_proj.* : split-qkv/rotary
 """
 
+# Bamba turns its rows, which Granite's hybrids do not: the header says so.
+BAMBA = """
+output_norm.*           -> model.final_layernorm.*
+.ffn_norm.*             -> @.pre_ff_layernorm.*
+.ffn_gate.*             -> @.feed_forward.gate_proj.*
+.ffn_up.*               -> @.feed_forward.up_proj.*
+.ffn_down.*             -> @.feed_forward.down_proj.*
+"""
+
 SWA = """
 .attn_sinks.weight      -> @.self_attn.sinks
 .ffn_gate_inp.weight    -> @.block_sparse_moe.router.weight
@@ -81,7 +90,14 @@ ARCHITECTURES: tuple[Architecture, ...] = (
         "granitehybrid",
         "GraniteHybridModel, Mamba2Model, GraniteMoeModel",
         t.NO_MLP + HYBRID_ROTARY + GATE_UP_MLP + GATE_UP_EXPERTS + MAMBA2,
-        note="names of GraniteMoeHybridForCausalLM; Bamba checkpoints share the string",
+        variants={
+            "=rope.scaling.finetuned": declare(
+                "granitehybrid",
+                "GraniteHybridModel, Mamba2Model, GraniteMoeModel",
+                t.NO_MLP + HYBRID_ROTARY + MAMBA2 + BAMBA,
+            )
+        },
+        note="names of GraniteMoeHybridForCausalLM; Bamba is told by its rotary embedding",
     ),
     declare(
         "granite_swa", "GraniteSWAModel, GraniteMoeSWAModel", ROTARY_DECODER + t.ROPE_DIVISORS + SWA

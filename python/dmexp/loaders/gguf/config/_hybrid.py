@@ -142,6 +142,8 @@ def _nemotron_experts(m: Meta) -> Values:
 
 
 def granitehybrid(m: Meta) -> Values:
+    if m.flag("rope.scaling.finetuned", False):
+        return _bamba(m)
     config = standard(m, "granitemoehybrid", "GraniteMoeHybridForCausalLM") | scales(m)
     inner = m.count("ssm.inner_size")
     heads = m.count("ssm.time_step_rank")
@@ -168,6 +170,23 @@ def granitehybrid(m: Meta) -> Values:
     if (dims := m.block_dims("ffn_up_shexp.weight")) or (dims := m.block_dims("ffn_up.weight")):
         config["shared_intermediate_size"] = dims[0]
     return config
+
+
+def _bamba(m: Meta) -> Values:
+    config = standard(m, "bamba", "BambaForCausalLM", mlp_bias=True)
+    inner = m.count("ssm.inner_size")
+    heads = m.count("ssm.time_step_rank")
+    return config | {
+        "attn_layer_indices": sorted(m.blocks_with("attn_q.weight")),
+        "mamba_n_heads": heads,
+        "mamba_d_head": inner // heads,
+        "mamba_n_groups": m.count("ssm.group_count"),
+        "mamba_d_state": m.count("ssm.state_size"),
+        "mamba_d_conv": m.count("ssm.conv_kernel"),
+        "mamba_expand": inner // config["hidden_size"],
+        "mamba_conv_bias": m.has("ssm_conv1d.bias"),
+        "mamba_proj_bias": m.has("ssm_in.bias"),
+    }
 
 
 def lfm2(m: Meta) -> Values:
