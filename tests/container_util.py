@@ -8,7 +8,7 @@ import struct
 import subprocess
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +79,7 @@ def table(name: str, dims: Sequence[int], more: str = "") -> str:
     return f'\n[[tensors]]\nname = "{name}"\ndims = {list(dims)}\noverflowed = 0\n{more}'
 
 
-def plain(tensors: dict[str, Sequence[int]], values: Array, **fields: str) -> bytes:
+def plain(tensors: Mapping[str, Sequence[int]], values: Array, **fields: str) -> bytes:
     """A whole f32 file of the given names and dims, whose values are ``values`` in a row."""
     flat = np.asarray(values, "<f4").reshape(-1)
     magnitudes = np.abs(flat)
@@ -119,6 +119,11 @@ def assert_same_tensors(found: dict[str, Array], expected: dict[str, Array]) -> 
     assert list(found) == list(expected)
     for name, array in expected.items():
         assert_same(found[name], array)
+
+
+def f32(values: Any) -> Array:
+    """Values as a float32 array."""
+    return np.array(values, "<f4")
 
 
 def noise(seed: int, *dims: int, dtype: str = "f4") -> Array:

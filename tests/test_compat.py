@@ -13,7 +13,7 @@ import pytest
 import tomli
 
 import dmexp
-from container_util import CHECKPOINT, GOOD, VECTORS, noise, refusal, split
+from container_util import CHECKPOINT, GOOD, VECTORS, f32, noise, refusal, split
 
 CONFIG = """\
 bf16 = false
@@ -49,7 +49,7 @@ mor_bce_weight = 0.05000000074505806
 TINY = np.array(0x3098, "<u2").view(ml_dtypes.bfloat16).astype("<f4")
 TWO = {
     "norm.weight": np.array([[1, -2, 0.5], [0, 5.15625, TINY]], "<f4"),
-    "loop_block.residual_scale": np.float32([1]),
+    "loop_block.residual_scale": f32([1]),
 }
 DIGEST = "63b42f7621d5672a2d7570f53116642145037958aa61f8e1ec35dd58b93d1c30"
 
@@ -167,7 +167,7 @@ OURS: dict[str, Any] = {
     "matrix": np.arange(6, dtype="<f4").reshape(2, 3).T - 2.5,
     "scalar": np.float64(1 + 2**-8 + 2**-40),
     "empty": np.zeros((0, 4), "<f2"),
-    'a "name" [of] größe': np.float32([0.1]),
+    'a "name" [of] größe': f32([0.1]),
 }
 ABOUT: dict[str, Any] = {
     "config": 'model_type = "of the golden file"\nrates = [0.1, 1e-5]\n',

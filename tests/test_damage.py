@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import dmexp
-from container_util import Array, everything, noise, pack, read_lazily, refusal, split
+from container_util import Array, everything, f32, noise, pack, read_lazily, refusal, split
 from dmexp.errors import DmexpError
 
 ARRAYS: dict[str, Array] = {
-    "a": np.float32([[1.0, -2.0, 0.5], [0.0, 5.15625, 3.0]]),
+    "a": f32([[1.0, -2.0, 0.5], [0.0, 5.15625, 3.0]]),
     "b.c": np.zeros((0, 4), "<f4"),
-    "d": np.float32(7),
+    "d": np.array(7, "<f4"),
 }
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import dmexp
-from container_util import Array, assert_same_tensors, left_in, noise, refusal
+from container_util import Array, assert_same_tensors, f32, left_in, noise, refusal
 from dmexp._export import ExportReport, export
 from dmexp.errors import TargetExistsError
 from dmexp.loaders._source import SourceInfo, TensorEntry
@@ -67,7 +67,7 @@ ARRAYS: dict[str, Array] = {
     "layers.0.mlp.weight": noise(3, 4, 8),
     "layers.1.norm": noise(4, 4),
     "layers.1.mlp.weight": noise(5, 4, 8),
-    "head.bias": np.float32(0.5).reshape(()),
+    "head.bias": np.array(0.5, "<f4"),
 }
 
 
@@ -257,7 +257,7 @@ def test_a_target_that_is_there_is_refused(kind: str, tmp_path: Path) -> None:
 def test_a_failure_under_force_keeps_the_old_file(tmp_path: Path) -> None:
     out = tmp_path / "x.dmexp"
     out.write_bytes(b"old")
-    bad = ARRAYS | {"bad": np.float32([1, np.inf])}
+    bad = ARRAYS | {"bad": f32([1, np.inf])}
     error = refusal(_export, MadeUp(bad), out, force=True)
     assert (error.code, error.tensor, error.index) == ("NON_FINITE", "bad", (1,))
     assert out.read_bytes() == b"old"

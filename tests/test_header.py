@@ -15,6 +15,7 @@ from container_util import (
     GOOD,
     assert_same_tensors,
     everything,
+    f32,
     header_of,
     manifest,
     noise,
@@ -318,7 +319,7 @@ def test_sums_of_sizes_that_wrap_are_refused() -> None:
 
 
 def test_claims_about_the_payload_are_recomputed(tmp_path: Path) -> None:
-    values = np.float32([0.0, -3.0, 2.0**-130, 0.5])
+    values = f32([0.0, -3.0, 2.0**-130, 0.5])
     good = {"max_abs": "3.0", "min_nonzero_abs": repr(2.0**-130), "flushed": "1"}
     path = tmp_path / "x.dmexp"
 

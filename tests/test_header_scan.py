@@ -258,9 +258,13 @@ def test_bytes_that_are_no_text_are_left_alone() -> None:
 def test_a_range_outside_the_data_is_an_error_not_a_read() -> None:
     data = HEADER.encode()
     for start, length in ((0, len(data) + 1), (len(data) + 1, 0), (1, len(data)), (2**62, 2**62)):
-        for call in (_native.header_crc32, lambda *where: _native.read_header(*where, 0)):
+        for call in (_native.header_crc32, _read_header):
             with pytest.raises(ValueError, match="leaves the data"):
                 call(data, start, length)
+
+
+def _read_header(data: bytes, start: int, length: int) -> object:
+    return _native.read_header(data, start, length, 0)
 
 
 def test_the_checksum_line_belongs_to_the_text_before_it() -> None:

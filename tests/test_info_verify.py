@@ -14,6 +14,7 @@ from container_util import (
     GOOD,
     HOSTILE,
     Array,
+    f32,
     noise,
     plain,
     refusal,
@@ -21,7 +22,7 @@ from container_util import (
 )
 
 ARRAYS: dict[str, Array] = {
-    "a": np.float32([[1.0, -2.0, 0.5], [0.0, 5.15625, 2.0**-130]]),
+    "a": f32([[1.0, -2.0, 0.5], [0.0, 5.15625, 2.0**-130]]),
     "empty": np.zeros((2, 0), "<f4"),
     "scalar": np.array(7, "<f4"),
 }
@@ -149,7 +150,7 @@ def test_checks_come_in_the_formats_order(tmp_path: Path) -> None:
     # A file with everything wrong at once names the outermost fault; put right one by one, each
     # of the others shows in its turn.
     path = tmp_path / "x.dmexp"
-    values = np.float32([1, np.inf, 3])
+    values = f32([1, np.inf, 3])
     faults: list[tuple[str, dict[str, Any], dict[str, str]]] = [
         ("TRUNCATED", {"cut": 1}, {}),
         ("UNSUPPORTED", {"magic": b"DMEXPRT\x02"}, {}),
@@ -177,7 +178,7 @@ def test_checks_come_in_the_formats_order(tmp_path: Path) -> None:
         code = faults[nth][0]
         # The version stands before the length in the prefix, and is looked at first.
         assert refusal(dmexp.verify, path).code == ("UNSUPPORTED" if nth == 0 else code), nth
-    clean = np.float32([1, 2, 3])
+    clean = f32([1, 2, 3])
     path.write_bytes(plain({"w": [3]}, clean, max_abs="4.0"))
     assert refusal(dmexp.verify, path).key == "max_abs"
     path.write_bytes(plain({"w": [3]}, clean))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dmexp
-from container_util import pack, refusal, run, table, top
+from container_util import f32, pack, refusal, run, table, top
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="only Linux tells a process its own peak memory"
@@ -118,9 +118,7 @@ def test_one_tensor_beyond_every_32_bit_number(tmp_path: Path, dtype: str) -> No
     for place, value in marks.items():
         array[place] = value
     path = tmp_path / "x.dmexp"
-    report = dmexp.save_file(
-        {"large": array, "after": np.float32([7])}, path, dtype=dtype, sync=False
-    )
+    report = dmexp.save_file({"large": array, "after": f32([7])}, path, dtype=dtype, sync=False)
     try:
         assert (report.num_params, report.max_abs, report.min_nonzero_abs) == (count + 1, 7.0, 0.5)
         assert dmexp.verify(path).num_params == count + 1

@@ -20,6 +20,7 @@ from container_util import (
     assert_same,
     assert_same_tensors,
     bits,
+    f32,
     noise,
     pieces,
     refusal,
@@ -163,7 +164,8 @@ def test_dims_come_back(dims: tuple[int, ...], dtype: str, tmp_path: Path) -> No
 @pytest.mark.parametrize("compat", [None, "dormouse"])
 def test_a_file_without_tensors_is_a_file(tmp_path: Path, dtype: str, compat: str | None) -> None:
     path = tmp_path / "none.dmexp"
-    for tensors in ({}, []):
+    sources: list[Any] = [{}, [], iter(())]
+    for tensors in sources:
         report = dmexp.save_file(tensors, path, dtype=dtype, compat=compat)
         assert (report.num_tensors, report.num_params, report.max_abs) == (0, 0, 0.0)
         assert report.file_bytes == path.stat().st_size
@@ -184,8 +186,8 @@ def test_a_rank_of_64_comes_back() -> None:
 def test_the_report_says_what_was_written(tmp_path: Path) -> None:
     path = tmp_path / "x.dmexp"
     arrays = {
-        "a": np.float32([1.0, -2.5, 2.0**-24, 2.0**-25, 0.0, -0.0]),
-        "b": np.float64([1e-30, 6.1e-5, 65519.9]),
+        "a": f32([1.0, -2.5, 2.0**-24, 2.0**-25, 0.0, -0.0]),
+        "b": np.array([1e-30, 6.1e-5, 65519.9]),
     }
     report = dmexp.save_file(arrays, path, dtype="f16", source="here", step=7)
     assert (report.path, report.dtype, report.file_bytes) == (
@@ -244,7 +246,7 @@ def _typed(value: Any) -> Any:
 def test_metadata_of_every_type_comes_back(key: str, tmp_path: Path) -> None:
     path = tmp_path / "x.dmexp"
     metadata = {key: METADATA[key]}
-    dmexp.save_file({"w": np.float32([1])}, path, metadata=metadata)
+    dmexp.save_file({"w": f32([1])}, path, metadata=metadata)
     with dmexp.safe_open(path) as file:
         assert file.metadata() == metadata
         assert file.header.extra == {}
@@ -255,7 +257,7 @@ def test_metadata_of_every_type_comes_back(key: str, tmp_path: Path) -> None:
 
 def test_all_metadata_comes_back_together_and_in_order(tmp_path: Path) -> None:
     path = tmp_path / "x.dmexp"
-    dmexp.save_file({"w": np.float32([1])}, path, metadata=MappingProxyType(METADATA))
+    dmexp.save_file({"w": f32([1])}, path, metadata=MappingProxyType(METADATA))
     assert dmexp.info(path).metadata == METADATA
     dmexp.save_file({}, path, metadata=METADATA)
     assert dmexp.info(path).metadata == METADATA
@@ -283,7 +285,7 @@ CONFIGS = [
 @pytest.mark.parametrize("compat", [None, "dormouse"])
 def test_config_text_is_kept_to_the_letter(config: str, compat: str | None, tmp_path: Path) -> None:
     path = tmp_path / "x.dmexp"
-    dmexp.save_file({"w": np.float32([1])}, path, config=config, compat=compat)
+    dmexp.save_file({"w": f32([1])}, path, config=config, compat=compat)
     with dmexp.safe_open(path) as file:
         assert file.header.config == config
         assert file.header.config_dict == tomli.loads(config)
@@ -409,7 +411,8 @@ def test_bytes_depend_on_neither_threads_nor_kind_of_source(dtype: str, tmp_path
         assert dmexp.save(arrays, dtype=dtype, threads=threads) == expected
     assert dmexp.save(pieces(arrays), dtype=dtype, threads=4) == expected
     assert dmexp.save(list(arrays.items()), dtype=dtype, threads=1) == expected
-    for nth, source in enumerate((arrays, pieces(arrays))):
+    sources: list[Any] = [arrays, pieces(arrays)]
+    for nth, source in enumerate(sources):
         path = tmp_path / f"{nth}.dmexp"
         dmexp.save_file(source, path, dtype=dtype, threads=1 + nth * 2)
         assert path.read_bytes() == expected
@@ -460,11 +463,11 @@ def test_progress_ends_at_the_total() -> None:
     dmexp.save(arrays, progress=lambda done, all_bytes: calls.append((done, all_bytes)))
     assert calls[-1] == (total, total)
     assert calls == sorted(calls)
-    calls.clear()
-    dmexp.save(pieces(arrays), progress=lambda done, all_bytes: calls.append((done, all_bytes)))
-    assert calls[-1] == (total, None)
+    more: list[tuple[int, int | None]] = []
+    dmexp.save(pieces(arrays), progress=lambda done, all_bytes: more.append((done, all_bytes)))
+    assert more[-1] == (total, None)
     # An iterable is told of after each tensor.
-    assert len(calls) >= len(arrays)
+    assert len(more) >= len(arrays)
 
 
 def test_the_environment_sets_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -490,7 +493,7 @@ def test_the_environment_sets_the_threads(monkeypatch: pytest.MonkeyPatch) -> No
 def test_load_takes_any_contiguous_memory() -> None:
     data = dmexp.save({"w": noise(1, 6)}, dtype="f32")
     assert len(data) % 4 == 0
-    words = np.frombuffer(data, "<u4")
+    words: Any = np.frombuffer(data, "<u4")
     for memory in (
         memoryview(words),
         memoryview(words.reshape(2, -1)),

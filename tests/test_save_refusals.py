@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import dmexp
-from container_util import Array, bits, left_in, noise, refusal
+from container_util import Array, bits, f32, left_in, noise, refusal
 
 DTYPES = ["f32", "f16", "bf16"]
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -156,12 +156,12 @@ def test_the_same_name_twice_is_refused(tmp_path: Path) -> None:
 # What is no float --------------------------------------------------------------------------
 
 NO_FLOATS: list[tuple[Any, str, str]] = [
-    (np.int64([1]), "int64", "leave it out"),
-    (np.uint8([1]), "uint8", "leave it out"),
-    (np.bool_([True]), "bool", "leave it out"),
+    (np.array([1]), "int64", "leave it out"),
+    (np.array([1], "u1"), "uint8", "leave it out"),
+    (np.array([True]), "bool", "leave it out"),
     ([1, 2], "int64", "leave it out"),
     (3, "int64", "leave it out"),
-    (np.complex64([1]), "complex64", "real and imaginary"),
+    (np.array([1], "c8"), "complex64", "real and imaginary"),
     (np.array([None]), "object", "float32 first"),
     (None, "object", "float32 first"),
     (np.zeros(2, "V2"), "|V2", "view(ml_dtypes.bfloat16)"),
@@ -312,7 +312,7 @@ def test_the_first_bad_value_is_named_whatever_the_threads(
     tensors: Mapping[str, Array] = {
         "small": noise(1, 5),
         "large": array,
-        "last": np.float32(np.nan),
+        "last": f32(np.nan),
     }
     for _ in range(3):
         source = tensors if kind == "mapping" else tensors.items()
@@ -321,6 +321,6 @@ def test_the_first_bad_value_is_named_whatever_the_threads(
 
 
 def test_the_first_bad_tensor_is_named() -> None:
-    tensors = {f"t{n}": np.float32([0, np.nan if n >= 40 else 1]) for n in range(100)}
+    tensors = {f"t{n}": f32([0, np.nan if n >= 40 else 1]) for n in range(100)}
     for source in (tensors, tensors.items()):
         assert refusal(dmexp.save, source).tensor == "t40"

@@ -14,8 +14,8 @@ import dmexp
 from container_util import NUMPY, Array, assert_same_tensors, header_of
 from dmexp._toml_text import float_text, string_text
 
-TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
-NAMES = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=12)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+NAMES = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12)
 DTYPES = st.sampled_from(["f32", "f16", "bf16"])
 DIMS = npst.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4)
 
@@ -26,10 +26,9 @@ def stored_arrays(draw: st.DrawFn, dtype: str) -> Array:
     dims = draw(DIMS)
     width = NUMPY[dtype].itemsize
     patterns = draw(npst.arrays(f"<u{width}", dims))
-    values = np.asarray(patterns).view(NUMPY[dtype])
-    return np.where(np.isfinite(values.astype("<f4")), values, NUMPY[dtype].type(0)).astype(
-        values.dtype
-    )
+    values: Array = np.array(patterns).view(NUMPY[dtype])
+    values[~np.isfinite(values.astype("<f4"))] = 0
+    return values
 
 
 @st.composite
