@@ -564,6 +564,18 @@ def test_requests_that_run_or_wait_when_it_ends_are_told(
         assert httpx.get(f"{server.url}/health").status_code == 503
 
 
+def test_what_is_no_export_is_said_even_where_the_port_is_taken(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "m.gguf"
+    path.write_bytes(b"GGUF" + bytes(60))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        for source, says in ((path, "this is a GGUF file"), (tmp_path, "this is a directory")):
+            assert main(["serve", str(source), "--port", port]) == 1
+            assert says in capsys.readouterr().err
+
+
 def test_a_port_that_is_taken_is_one_line(model_file: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])

@@ -58,6 +58,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(args: argparse.Namespace) -> int:
     """Serve until a signal ends it; one line with the address on stdout."""
     from ..runtime import open_model
+    from ..runtime.loading import open_export
 
     try:
         from ..runtime.serve.app import Service
@@ -71,6 +72,9 @@ def run(args: argparse.Namespace) -> int:
             extra="serve",
         ) from None
 
+    # What is no export is said before anything about the port.
+    with open_export(args.file):
+        pass
     # Bound before loading, which takes long; a client is refused until the model is there.
     with bind(args.host, args.port) as listener:
         loaded = open_model(args.file, tokenizer=args.tokenizer, low_memory=args.low_memory)

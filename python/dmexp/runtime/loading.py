@@ -77,9 +77,7 @@ def open_model(
 
 def read_model(path: Path, *, low_memory: bool = False) -> tuple[Header, ModelConfig, Model]:
     """The part of `open_model` that is not about text."""
-    if path.is_dir():
-        raise directory_refusal(path)
-    with safe_open(path, verify=False) as file:
+    with open_export(path) as file:
         header = file.header
         try:
             config = _config_of(path, header)
@@ -91,6 +89,13 @@ def read_model(path: Path, *, low_memory: bool = False) -> tuple[Header, ModelCo
             return header, config, build_model(config, tensors, low_memory=low_memory)
         except DmexpError as error:
             raise error.with_path(str(path)) from error.__cause__
+
+
+def open_export(path: Path) -> safe_open:
+    """The file with its header read and nothing else; what is no export is refused."""
+    if path.is_dir():
+        raise directory_refusal(path)
+    return safe_open(path, verify=False)
 
 
 def _config_of(path: Path, header: Header) -> ModelConfig:
