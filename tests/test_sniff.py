@@ -8,6 +8,7 @@ import io
 import json
 import os
 import shlex
+import shutil
 import struct
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dmexp
+from dmexp._refusal import quoted
 from dmexp._sniff import Kind, refusal, sniff
 from dmexp.errors import UnsupportedFormatError
 
@@ -159,6 +161,25 @@ def test_bytes_in_memory_get_a_placeholder() -> None:
     error = refusal(Kind.GGUF, None, b"GGUF\x03\0\0\0")
     assert error.path is None
     assert "dmexp export FILE" in error.command
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+@pytest.mark.parametrize(
+    "name",
+    [b"new\nline", b"\x1b[31m'7\\ $x", b"caf\xe9", "\u202eü\u00a0".encode(), b"-\t", b"'\x7f1"],
+)
+def test_a_name_that_no_terminal_shows_survives_bash(name: bytes) -> None:
+    word = quoted(os.fsdecode(name))
+    assert word.isprintable()
+    echo = [
+        sys.executable,
+        "-c",
+        "import os, sys; sys.stdout.buffer.write(os.fsencode(sys.argv[1]))",
+    ]
+    done = subprocess.run(
+        ["bash", "-c", f"{shlex.join(echo)} {word}"], capture_output=True, check=True
+    )
+    assert done.stdout == (b"./" + name if name.startswith(b"-") else name)
 
 
 def test_p31_a_pointer_names_the_size_it_stands_for_and_the_command(tmp_path: Path) -> None:

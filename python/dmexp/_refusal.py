@@ -66,8 +66,23 @@ def refusal(
 
 
 def quoted(name: str) -> str:
-    """A file name as it can be pasted into a shell, never mistaken for an option."""
-    return shlex.quote(f"./{name}" if name.startswith("-") else name)
+    """A file name as it can be pasted into a shell, never mistaken for an option.
+
+    What a terminal would not show as it is (control characters, bytes that are no UTF-8) becomes
+    an escape that bash and zsh read back.
+    """
+    name = f"./{name}" if name.startswith("-") else name
+    if name.isprintable():
+        return shlex.quote(name)
+    return f"$'{''.join(map(_escaped, name))}'"
+
+
+def _escaped(letter: str) -> str:
+    if letter in "'\\":
+        return f"\\{letter}"
+    if letter.isprintable():
+        return letter
+    return "".join(f"\\{byte:03o}" for byte in os.fsencode(letter))
 
 
 def _beside(name: str, suffix: str) -> str:
