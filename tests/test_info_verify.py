@@ -201,3 +201,10 @@ def test_paths_in_errors_are_the_callers_spelling(monkeypatch: pytest.MonkeyPatc
             error = refusal(call, spelling)
             assert error.path == os.fsdecode(spelling)
             assert str(error).startswith(f"{os.fsdecode(spelling)}: payload: checksum is 0x")
+
+
+@pytest.mark.parametrize("content", [b"DMEXPRT\x01\0\0", "a\0b"])
+def test_the_content_of_a_file_is_not_taken_for_a_path(content: bytes | str) -> None:
+    for read in (dmexp.info, dmexp.verify, dmexp.load_file, dmexp.safe_open):
+        with pytest.raises(dmexp.errors.InvalidArgumentError, match=r"dmexp\.load"):
+            read(content)

@@ -12,7 +12,7 @@ from . import _native
 from ._check import Tally
 from ._header import Header, file_bytes, read_header
 from ._sniff import HEAD_BYTES
-from .errors import DmexpError, TruncatedError
+from .errors import DmexpError, InvalidArgumentError, TruncatedError
 
 Request = tuple[int, int, Any, bool]
 """Offset in the file, bytes, where the values go (or None), whether they are widened to f32."""
@@ -44,7 +44,7 @@ class Opened:
         self.data: Any
         self.path: str | None = None
         if memory is None:
-            self.path = path if type(path) is str else name_of(path)
+            self.path = name_of(path)
             found = _native.open_file(self.path)
             if found is not None:
                 # Sound in all that can be told without the payload.
@@ -165,11 +165,20 @@ def name_of(path: object) -> str:
     ------
     TypeError
         Naming the accepted types.
+    InvalidArgumentError
+        Where it cannot be a path: it is most likely a file's content.
     """
     try:
-        return os.fsdecode(path)  # type: ignore[arg-type]
+        name = os.fsdecode(path)  # type: ignore[arg-type]
     except TypeError:
         raise TypeError(
             f"path is {type(path).__name__}; str, bytes and os.PathLike are accepted "
             "(for bytes in memory: dmexp.load)"
         ) from None
+    if "\0" in name:
+        raise InvalidArgumentError(
+            f"path has a zero byte in it, which no path has ({len(name)} characters in all). "
+            "For a file's bytes in memory: dmexp.load.",
+            argument="path",
+        )
+    return name
