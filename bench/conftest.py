@@ -1,0 +1,87 @@
+"""One run of all benchmarks: the race, the board, and the table at the end."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+import machine  # noqa: E402 - the directory is not a package
+
+UNSET = machine.unpin()
+
+import peers  # noqa: E402 - loads NumPy, which reads the variables that were unset
+from board import SECTIONS, Board  # noqa: E402
+from race import Race  # noqa: E402
+
+BOARD = Board()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--smoke", action="store_true", help="tiny sizes, one round, no verdict")
+    parser.addoption("--results", type=Path, default=None, help="directory for the JSON")
+
+
+@pytest.fixture(scope="session")
+def smoke(pytestconfig: pytest.Config) -> bool:
+    return bool(pytestconfig.getoption("--smoke"))
+
+
+@pytest.fixture
+def race(benchmark: Any, smoke: bool) -> Race:
+    return Race(benchmark, smoke)
+
+
+@pytest.fixture(scope="session")
+def board() -> Board:
+    return BOARD
+
+
+@pytest.fixture(scope="session")
+def scale(smoke: bool) -> int:
+    """What sizes are divided by."""
+    return 4096 if smoke else 1
+
+
+@pytest.fixture(scope="session")
+def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A directory on the disk that pytest was given; emptied at the end."""
+    path = tmp_path_factory.mktemp("bench")
+    yield path
+    for file in path.rglob("*"):
+        if file.is_file():
+            file.unlink()
+
+
+@pytest.fixture(scope="session")
+def torch() -> Any:
+    return peers.torch
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    write = terminalreporter.write_line
+    smoke = bool(config.getoption("--smoke"))
+    about = machine.describe()
+    write("")
+    write(f"{about['cpu']}, {about['cpus']} CPUs, {about['instruction_set']}, {about['system']}")
+    write(", ".join(f"{name} {found}" for name, found in about["versions"].items()))
+    if UNSET:
+        write(f"unset in this process: {', '.join(UNSET)}")
+    if peers.torch is None:
+        write(f"rows that compare with torch were not measured: {peers.torch_fault}")
+    write("")
+    write(BOARD.table(verdicts=not smoke))
+    never = [name for name in SECTIONS if not any(row.section == name for row in BOARD.rows)]
+    if never:
+        write(f"not run: {', '.join(never)}")
+    results = config.getoption("--results")
+    if results is not None and not smoke:
+        path = results / f"{about['date']}-{machine.slug(about['cpu'])}.json"
+        BOARD.write(path, about)
+        write(f"written to {path}")
