@@ -152,6 +152,19 @@ impl Mapping {
         let _ = (offset, len);
     }
 
+    /// Whether reading the bytes where they lie is safe and takes no waiting: lost pages are
+    /// replaced, and the system has the file in memory, as far as a few samples tell.
+    #[must_use]
+    pub fn is_at_hand(&self) -> bool {
+        match self.bytes() {
+            Ok(bytes) => {
+                let guarded = matches!(self.bytes.get(), Some(Bytes::Mapped(Some(_), _)));
+                guarded && resident(bytes)
+            }
+            Err(_) => false,
+        }
+    }
+
     /// False once a page that was promised could not be had.
     #[must_use]
     pub fn is_intact(&self) -> bool {
@@ -160,6 +173,27 @@ impl Mapping {
             _ => true,
         }
     }
+}
+
+/// Whether the system holds some pages of a mapping, spread over all of it.
+#[cfg(target_os = "linux")]
+fn resident(bytes: &[u8]) -> bool {
+    let samples = (bytes.len() / PAGE_BYTES).clamp(1, 32);
+    (0..samples).all(|nth| {
+        let address = bytes.as_ptr() as usize + bytes.len() / samples * nth;
+        let page = address / PAGE_BYTES * PAGE_BYTES;
+        let first = page.max(bytes.as_ptr() as usize);
+        let mut answer = 0_u8;
+        // SAFETY: `first` is the start of a page of the mapping: mappings start at pages, and
+        // multiples of PAGE_BYTES are some. One byte is asked for, so one answer is written.
+        let done = unsafe { libc::mincore(first as *mut _, 1, &raw mut answer) };
+        done == 0 && answer & 1 == 1
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn resident(_: &[u8]) -> bool {
+    false
 }
 
 /// The length of a file that can be mapped as far as one can tell beforehand.

@@ -1,7 +1,8 @@
 //! From a payload to arrays: read, checksum, count and widen in one pass.
 //!
-//! The mirror of `write`: blocks of a mebibyte, one buffer a thread, large sequential reads. A
-//! file that shrinks meanwhile is an ordinary `UnexpectedEof`.
+//! The mirror of `write`: blocks of a mebibyte, one buffer a thread, large sequential reads; or no
+//! buffer, where the values are looked at where they lie. A file that shrinks meanwhile is an
+//! ordinary `UnexpectedEof`.
 
 use std::fs::File;
 use std::io;
@@ -10,8 +11,10 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::dtype::Dtype;
+use crate::mapping::Mapping;
 use crate::narrow::scan_crc;
 use crate::positioned::read_exact_at;
+use crate::sigbus;
 use crate::tally::Tally;
 use crate::widen::widen;
 use crate::write::BLOCK_BYTES;
@@ -25,6 +28,9 @@ const CHUNK_BYTES: usize = 16 << 10;
 /// Blocks that a thread reads between two pauses.
 const PAUSE_BLOCKS: u32 = 32;
 
+/// Blocks of a mapping after which pages that were looked at are given back.
+const KEPT_BLOCKS: usize = 8;
+
 /// Where the bytes come from.
 #[derive(Clone, Copy, Debug)]
 pub enum Store<'a> {
@@ -32,6 +38,8 @@ pub enum Store<'a> {
     File(&'a File),
     /// The same bytes in memory.
     Memory(&'a [u8]),
+    /// A file's mapping, see [`Mapping::is_at_hand`].
+    Mapped(&'a Mapping),
 }
 
 /// One tensor to read.
@@ -99,6 +107,14 @@ pub fn read_tensors(
         while !stop.load(Ordering::Relaxed) {
             let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
             let Some((nth, block)) = next else { break };
+            if let Store::Mapped(mapping) = store
+                && nth % KEPT_BLOCKS == 0
+            {
+                // Blocks are handed out in order, so everybody is done with those.
+                let end = usize::try_from(block.offset).unwrap_or(0);
+                let kept = KEPT_BLOCKS * BLOCK_BYTES;
+                mapping.give_back(end.saturating_sub(2 * kept), kept.min(end));
+            }
             let parts = one(store, dtype, block, &mut buffer)
                 .inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
             done.lock().unwrap_or_else(PoisonError::into_inner).push((nth, parts));
@@ -186,15 +202,29 @@ fn one(
     mut block: Block<'_>,
     buffer: &mut Vec<u8>,
 ) -> io::Result<Vec<(usize, Tally)>> {
-    // A tensor that is kept as stored needs no buffer between.
-    if let (Store::File(file), [part]) = (store, &mut block.parts[..])
-        && let Some(Out::Stored(out)) = &mut part.out
-    {
-        read_exact_at(file, out, block.offset)?;
-        return Ok(vec![(part.tensor, place(dtype, out, None)?)]);
-    }
-    let bytes = match store {
-        Store::File(file) => {
+    let file = match store {
+        Store::File(file) => Some(file),
+        Store::Memory(_) => None,
+        Store::Mapped(mapping) => {
+            let bytes = part(mapping.bytes()?, &block)?;
+            // A page that is lost shows afterwards, and the file then says what is wrong with it.
+            let found = sigbus::quietly(|| spread(bytes, dtype, &mut block.parts));
+            if mapping.is_intact() {
+                return found;
+            }
+            mapping.file()
+        }
+    };
+    let bytes = match (store, file) {
+        (Store::Memory(all), _) => part(all, &block)?,
+        (_, Some(file)) => {
+            // A tensor that is kept as stored needs no buffer between.
+            if let [part] = &mut block.parts[..]
+                && let Some(Out::Stored(out)) = &mut part.out
+            {
+                read_exact_at(file, out, block.offset)?;
+                return Ok(vec![(part.tensor, place(dtype, out, None)?)]);
+            }
             if buffer.len() < block.nbytes {
                 buffer.resize(block.nbytes, 0);
             }
@@ -202,14 +232,24 @@ fn one(
             read_exact_at(file, room, block.offset)?;
             &*room
         }
-        Store::Memory(all) => usize::try_from(block.offset)
-            .ok()
-            .and_then(|start| all.get(start..start.checked_add(block.nbytes)?))
-            .ok_or(io::ErrorKind::UnexpectedEof)?,
+        (_, None) => return Err(io::ErrorKind::UnexpectedEof.into()),
     };
+    spread(bytes, dtype, &mut block.parts)
+}
+
+/// The bytes of a block among all bytes of a store.
+fn part<'a>(all: &'a [u8], block: &Block<'_>) -> io::Result<&'a [u8]> {
+    usize::try_from(block.offset)
+        .ok()
+        .and_then(|start| all.get(start..start.checked_add(block.nbytes)?))
+        .ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+}
+
+/// Check the bytes of a block and put them where they belong.
+fn spread(bytes: &[u8], dtype: Dtype, parts: &mut [Part<'_>]) -> io::Result<Vec<(usize, Tally)>> {
     let mut at = 0;
-    let mut tallies = Vec::with_capacity(block.parts.len());
-    for part in &mut block.parts {
+    let mut tallies = Vec::with_capacity(parts.len());
+    for part in parts {
         let source = &bytes[at..at + part.nbytes];
         tallies.push((part.tensor, place(dtype, source, part.out.as_mut())?));
         at += part.nbytes;

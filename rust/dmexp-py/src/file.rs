@@ -144,7 +144,12 @@ impl FileBytes {
         requests: Vec<(u64, u64, Option<Bound<'_, PyAny>>, bool)>,
         threads: usize,
     ) -> PyResult<Vec<TallyTuple>> {
+        let in_place = |(_, _, out, widen): &(_, _, Option<_>, bool)| out.is_none() || *widen;
         let store = match self.mapping.file() {
+            // Unless they are copied as they are, values need not be read before they are used.
+            Some(_) if requests.iter().all(in_place) && self.mapping.is_at_hand() => {
+                Store::Mapped(&self.mapping)
+            }
             Some(file) => Store::File(file),
             None => Store::Memory(self.bytes(py)?),
         };
