@@ -12,6 +12,7 @@ import pytest
 
 import dmexp
 from container_util import Array, bits, f32, left_in, noise, refusal
+from dmexp import _native
 
 DTYPES = ["f32", "f16", "bf16"]
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -213,6 +214,36 @@ def test_dims_that_no_reader_can_multiply_are_refused(tmp_path: Path) -> None:
         error = refusal(dmexp.save_file, tensors, tmp_path / "x.dmexp", dtype="f16")
         assert "beyond 64 bits" in error.message
         assert left_in(tmp_path) == []
+
+
+def test_more_values_than_a_file_can_count_are_refused(tmp_path: Path) -> None:
+    # One value in memory, seen very often.
+    arrays = {f"t{nth}": np.broadcast_to(f32(1.0), (2**60,)) for nth in range(8)}
+    error = refusal(dmexp.save_file, arrays, tmp_path / "x.dmexp")
+    assert f"have {2**63} values" in error.message
+    assert left_in(tmp_path) == []
+
+
+# 2^61 bytes as bf16, of one value in memory.
+ENDLESS = {"x": np.broadcast_to(f32(1.0), (2**40, 2**20))}
+
+
+def test_more_than_any_disk_holds_shows_before_the_work(tmp_path: Path) -> None:
+    probe = tmp_path / "probe"
+    probe.touch()
+    _native.PayloadWriter(probe, "bf16", 0, 1).reserve(4096)
+    if probe.stat().st_size != 4096:
+        pytest.skip("this file system cannot set space aside, so it shows only in the end")
+    probe.unlink()
+    with pytest.raises(OSError, match=r"No space|too large|quota") as caught:
+        dmexp.save_file(ENDLESS, tmp_path / "x.dmexp")
+    assert caught.value.filename == str(tmp_path / "x.dmexp")
+    assert left_in(tmp_path) == []
+
+
+def test_more_than_any_memory_holds_shows_before_the_work() -> None:
+    with pytest.raises(MemoryError):
+        dmexp.save(ENDLESS)
 
 
 @pytest.mark.parametrize("compat", [None, "dormouse"])

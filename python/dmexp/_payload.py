@@ -352,4 +352,9 @@ def _count(tensors: Iterable[Tensor]) -> int:
                 argument="tensors",
             )
         total += math.prod(tensor.dims)
+    if total > _MOST_VALUES:
+        raise InvalidArgumentError(
+            f"the tensors have {total} values, beyond 64 bits in bytes. Leave some out.",
+            argument="tensors",
+        )
     return total

@@ -73,7 +73,7 @@ fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
 ///
 /// # Errors
 ///
-/// `StorageFull` where the disk cannot hold them. File systems that cannot reserve are not an
+/// `StorageFull`, `QuotaExceeded` or `FileTooLarge` where the disk cannot hold them. File systems that cannot reserve are not an
 /// error: the writes that follow allocate as they go.
 pub fn reserve(file: &File, len: u64) -> io::Result<()> {
     #[cfg(target_os = "linux")]
@@ -84,7 +84,12 @@ pub fn reserve(file: &File, len: u64) -> io::Result<()> {
         // SAFETY: the descriptor is open for as long as `file` is borrowed.
         if unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, len) } != 0 {
             let error = io::Error::last_os_error();
-            if error.kind() == io::ErrorKind::StorageFull {
+            let never = [
+                io::ErrorKind::StorageFull,
+                io::ErrorKind::QuotaExceeded,
+                io::ErrorKind::FileTooLarge,
+            ];
+            if never.contains(&error.kind()) {
                 return Err(error);
             }
         }
