@@ -45,7 +45,7 @@ $(BASE): | $(VENV)/pyvenv.cfg
 	@touch $@
 
 $(DEV): pyproject.toml $(BASE)
-	$(PIP) install --group dev
+	$(PIP) install --group tests
 	@touch $@
 
 $(NATIVE): $(BASE) $(RUST) pyproject.toml
@@ -76,7 +76,7 @@ TORCH_PY := $(TORCH)/$(notdir $(BIN))/python
 $(TORCH)/.dmexp-torch: pyproject.toml
 	$(PYTHON) -m venv $(TORCH)
 	$(TORCH_PY) -m pip install -q 'pip>=25.1'
-	$(TORCH_PY) -m pip install -q --group dev torch numpy ml_dtypes tomli tomli-w rich
+	$(TORCH_PY) -m pip install -q --group tests torch numpy ml_dtypes tomli tomli-w rich
 	@touch $@
 
 test-torch: $(NATIVE) $(TORCH)/.dmexp-torch ## the tests that need PyTorch (installs it: several GB)
