@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -142,6 +143,19 @@ def test_pieces_of_bytes_join_to_the_whole(prompt: str, text: str) -> None:
     assert "".join(pieces) + stream.finish() == text
     # U+FFFD itself may be held back; nothing else that ends in a cut character is shown.
     assert all(not piece.endswith("\ufffd") for piece in pieces)
+
+
+@pytest.mark.parametrize(
+    ("text", "data"),
+    [
+        ("aé", b"a\xc3\xa9"),
+        ("a\udcff", b"a\xff"),
+        ("a\ud800b", "a\ufffdb".encode()),
+        ("\ud83d\ude42", "🙂".encode()),
+    ],
+)
+def test_surrogates_become_the_bytes_that_they_stand_for(text: str, data: bytes) -> None:
+    assert bytes(ByteTokenizer().encode(text)) == data
 
 
 @given(st.binary(max_size=40))
@@ -411,6 +425,14 @@ def test_text_goes_to_stdout_and_nothing_to_stderr(byte_file: Path, capsys: Capt
     assert main([*arguments, "--json"]) == 0
     assert first.out == json.loads(capsys.readouterr().out)["text"] + "\n"
     assert first.err == ""
+
+
+def test_a_prompt_from_stdin_is_taken_byte_by_byte(
+    byte_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"ab\xff\n")))
+    assert main(["generate", str(byte_file), "--prompt", "-", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["prompt_tokens"] == 4
 
 
 def test_narrow_weights_give_the_same_text_with_little_memory(

@@ -331,6 +331,8 @@ BAD = [
     ({"prompt": [5000]}, 400, "prompt", "outside the model's vocabulary"),
     ({"prompt": [10**30]}, 400, "prompt", "outside the model's vocabulary"),
     ({"prompt": [-1]}, 400, "prompt", "outside the model's vocabulary"),
+    (b'{"prompt": "x", "model": "\\ud800"}', 404, "model", "'\ud800' is not served"),
+    (b'{"prompt": "x", "\\udc80": 1}', 400, "\udc80", "unrecognized argument"),
     ({"prompt": ""}, 400, "prompt", "the prompt is empty"),
     ({"prompt": "x" * 128}, 400, "prompt", "128 tokens"),
     ({"prompt": "x", "model": "gpt-4"}, 404, "model", "'alias' and 'tiny.f32'"),
@@ -405,6 +407,18 @@ def test_a_bad_chat_request_is_named(
     error = answer.json()["error"]
     assert param is None or error["param"] == param
     assert message in error["message"]
+
+
+def test_a_prompt_may_hold_lone_surrogates(http: httpx.Client) -> None:
+    for path, body in (
+        ("/v1/completions", b'{"prompt": "a\\ud800b\\udc80", "max_tokens": 2}'),
+        (
+            "/v1/chat/completions",
+            b'{"messages": [{"role": "user", "content": "\\ud800"}], "max_tokens": 2}',
+        ),
+    ):
+        answer = post(http, path, body)
+        assert answer.status_code == 200, answer.text
 
 
 def test_arguments_that_ask_for_nothing_are_accepted(http: httpx.Client) -> None:

@@ -153,7 +153,10 @@ def _prompt(args: argparse.Namespace, loaded: Loaded) -> list[int]:
     from ..runtime import prompt_ids
     from ..runtime.chat import render_chat
 
-    text = sys.stdin.read() if args.prompt == "-" else args.prompt
+    text = args.prompt
+    if text == "-":
+        # Bytes that are no UTF-8 reach a byte-level model as they are.
+        text = sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
     if not args.chat:
         return prompt_ids(loaded.model, loaded.tokenizer, text)
     messages = [{"role": "user", "content": text}]

@@ -50,8 +50,7 @@ class ByteTokenizer:
     facts = TokenizerFacts()
 
     def encode(self, text: str, *, special: bool = True) -> list[int]:
-        # Lone surrogates come from command lines that are not UTF-8; their bytes are what was typed.
-        return list(text.encode("utf-8", "surrogateescape"))
+        return list(_utf8(text))
 
     def decode(self, ids: Sequence[int]) -> str:
         return bytes(token for token in ids if token < BYTE_VOCABULARY).decode("utf-8", "replace")
@@ -108,7 +107,7 @@ class JsonTokenizer:
         self.facts = facts
 
     def encode(self, text: str, *, special: bool = True) -> list[int]:
-        clean = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        clean = _utf8(text).decode("utf-8", "replace")
         ids: list[int] = self._rust.encode(clean, add_special_tokens=special).ids
         bos = self.facts.bos_id
         if special and self.facts.add_bos and bos is not None and ids[:1] != [bos]:
@@ -164,6 +163,18 @@ def read_facts(table: Mapping[str, Any]) -> TokenizerFacts:
         chat_template=_template(table.get("chat_template")),
         special=special,
     )
+
+
+def _utf8(text: str) -> bytes:
+    """The bytes of a text that may hold surrogates.
+
+    Those that stand for bytes of a command line or a file become these bytes again; any others,
+    which JSON can spell, become U+FFFD.
+    """
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
 
 
 def _template(value: Any) -> str | None:

@@ -67,17 +67,17 @@ class Service:
             "running": self.engine.running,
             "waiting": self.engine.waiting,
         }
-        return JSONResponse(facts, 200 if status == "ok" else 503)
+        return Document(facts, 200 if status == "ok" else 503)
 
     async def models(self, request: HttpRequest) -> Response:
-        return JSONResponse({"object": "list", "data": [self._model()]})
+        return Document({"object": "list", "data": [self._model()]})
 
     async def model(self, request: HttpRequest) -> Response:
         try:
             require_model(request.path_params["name"], self.names)
         except RequestError as error:
             return refused(error)
-        return JSONResponse(self._model())
+        return Document(self._model())
 
     def _model(self) -> dict[str, Any]:
         return {
@@ -97,7 +97,7 @@ class Service:
                     document = Answer(request, self.loaded.name)
                     if request.stream:
                         return EventStream(job, document)
-                    return JSONResponse(await _unless_gone(http, _whole(job, document)))
+                    return Document(await _unless_gone(http, _whole(job, document)))
                 except BaseException:
                     job.cancel()
                     raise
@@ -126,8 +126,15 @@ class Service:
         return prepare
 
 
+class Document(JSONResponse):
+    """JSON in ASCII: what a request said may come back, and it may hold lone surrogates."""
+
+    def render(self, content: Any) -> bytes:
+        return json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
+
+
 def refused(error: RequestError) -> Response:
-    return JSONResponse(error.body(), error.status, error.headers())
+    return Document(error.body(), error.status, error.headers())
 
 
 async def _http_error(request: HttpRequest, error: Exception) -> Response:
