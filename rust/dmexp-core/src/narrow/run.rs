@@ -14,6 +14,9 @@ const STREAM_FROM_BYTES: usize = 32 << 20;
 /// spread what an update costs to start and to end.
 const CRC_EVERY: usize = 2 * BLOCK;
 
+/// What the caches move at a time.
+const LINE_BYTES: usize = 64;
+
 /// Narrow `src` into `dst`. The lengths agree.
 pub(super) fn narrow<C: Convert>(
     tier: Tier,
@@ -32,40 +35,17 @@ pub(super) fn narrow<C: Convert>(
     impl<C: Convert> Job for Narrow<'_, C> {
         #[inline(always)]
         fn run<S: Simd>(mut self, simd: S) {
-            // Not worth it with the checksum, which goes to callers that reuse their output.
-            let stream =
-                S::STREAMS && self.crc.is_none() && size_of_val(self.dst) >= STREAM_FROM_BYTES;
-            let mut filled;
-            let buffer: &mut [_] = if stream {
-                filled = [C::To::store(C::To::nan(false)); BLOCK];
-                &mut filled
-            } else {
-                &mut []
-            };
-            let mut rest = self.src;
-            for dst in self.dst.chunks_mut(CRC_EVERY) {
-                for dst in dst.chunks_mut(BLOCK) {
-                    let src;
-                    (src, rest) = rest.split_at(dst.len());
-                    if stream {
-                        let buffer = &mut buffer[..dst.len()];
-                        block::narrow::<C, S>(simd, src, buffer, self.tally);
-                        let next = &rest[..dst.len().min(rest.len())];
-                        simd.stream(
-                            C::To::bytes(buffer),
-                            C::To::bytes_mut(dst),
-                            C::From::bytes(next),
-                        );
-                    } else {
-                        block::narrow::<C, S>(simd, src, dst, self.tally);
-                    }
+            // Not with the checksum, which goes to callers that reuse their output.
+            if S::STREAMS && self.crc.is_none() && size_of_val(self.dst) >= STREAM_FROM_BYTES {
+                return streamed::<C, S>(simd, self.src, self.dst, self.tally);
+            }
+            for (src, dst) in self.src.chunks(CRC_EVERY).zip(self.dst.chunks_mut(CRC_EVERY)) {
+                for (src, dst) in src.chunks(BLOCK).zip(dst.chunks_mut(BLOCK)) {
+                    block::narrow::<C, S>(simd, src, dst, self.tally);
                 }
                 if let Some(crc) = &mut self.crc {
                     crc.update(C::To::bytes(dst));
                 }
-            }
-            if stream {
-                simd.stream_end();
             }
         }
     }
@@ -75,6 +55,35 @@ pub(super) fn narrow<C: Convert>(
         Narrow::<C> { src: C::From::raws(src), dst: C::To::raws_mut(dst), tally: &mut tally, crc };
     simd::dispatch(tier, job);
     stats.merge(&tally.finish());
+}
+
+/// Each block is made and counted in a buffer that stays in L1, then copied past the caches.
+///
+/// Not converted straight into streaming stores: a block that needs a second look would have to come
+/// back from memory.
+#[inline(always)]
+fn streamed<C: Convert, S: Simd>(
+    simd: S,
+    src: &[<C::From as Format>::Raw],
+    dst: &mut [<C::To as Format>::Raw],
+    tally: &mut Tally<C::To>,
+) {
+    // Blocks start with a cache line. One that two blocks share would be written by ordinary stores
+    // from both sides, and cost more than all the others of a block.
+    let head = C::To::bytes(dst).as_ptr().align_offset(LINE_BYTES) / C::To::DTYPE.width();
+    let (src_head, mut src) = src.split_at(head);
+    let (dst_head, dst) = dst.split_at_mut(head);
+    block::narrow::<C, S>(simd, src_head, dst_head, tally);
+    let mut buffer = [C::To::store(C::To::nan(false)); BLOCK];
+    for dst in dst.chunks_mut(BLOCK) {
+        let (block, rest) = src.split_at(dst.len());
+        let buffer = &mut buffer[..dst.len()];
+        block::narrow::<C, S>(simd, block, buffer, tally);
+        let next = &rest[..rest.len().min(BLOCK)];
+        simd.stream(C::To::bytes(buffer), C::To::bytes_mut(dst), C::From::bytes(next));
+        src = rest;
+    }
+    simd.stream_end();
 }
 
 /// Count `bytes`, a whole number of values.
