@@ -21,6 +21,10 @@ Array = np.ndarray[Any, Any]
 SEGMENT_BYTES = 64 << 20
 """Source bytes handed to native code at a time, so that Ctrl-C and progress are not kept waiting."""
 
+OWED_BYTES = 48 << 20
+"""Bytes of source that are kept in memory for nothing but being written together: copies made for
+that, and pages of a mapped file, which its loader gives back afterwards."""
+
 _COPY_BYTES = 4 << 20
 """Bytes of an array that cannot be read in place which are copied at a time."""
 

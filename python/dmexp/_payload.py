@@ -12,10 +12,12 @@ import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from . import _native
-from ._arrays import Array, non_finite, require_float, segments
+from ._arrays import OWED_BYTES, Array, non_finite, require_float, segments
 from ._atomic import replacing
 from ._dtypes import WIDTH_BYTES
 from ._emit import (
@@ -35,8 +37,9 @@ from .families import Verdict
 Progress = Callable[[int, int | None], object]
 """Called with bytes of source done, and in all where that is known."""
 
-_BATCH_BYTES = 32 << 20
-"""Source bytes of small tensors that are handed to native code together."""
+_BATCH_BYTES = 128 << 20
+"""Source bytes that are handed to native code together: threads wait for each other at the end of
+each batch, and whoever pressed Ctrl-C waits for it too."""
 
 _LARGE_BYTES = 1 << 20
 _GUESSED_ROOM_BYTES = 1 << 16
@@ -155,8 +158,7 @@ class Job:
         The same tensors by name and dims, where they are known before they are read. Small arrays
         are then held a few at a time; otherwise each is done with before the next is asked for.
     hold : bool
-        Whether large arrays may be held too. Not where they are pages of a mapped file, which the
-        source gives back when the next is asked for.
+        Whether large arrays may be held too. Not where a source may have built them.
     describe : callable
         Compares the tensor list with the config; called before the payload is read if possible.
     lenient : bool
@@ -246,7 +248,9 @@ def _write(
     totals = sum_up(reports)
     lines = [TensorLine(report.name, report.dims, report.crc32) for report in reports]
     text = header_text(facts, lines, num_params, totals)
-    length = room_bytes(facts, tensors, num_params)
+    length = room - PREFIX_BYTES
+    if job.known is None:
+        length = room_bytes(facts, tensors, num_params)
     if facts.compat:
         length = len(text)
     if PREFIX_BYTES + length != room:
@@ -284,6 +288,7 @@ class _Stream:
         self._held: dict[int, Array] = {}
         self._batch: list[tuple[int, Array, str]] = []
         self._batch_bytes = 0
+        self._owed_bytes = 0
         self._done_bytes = 0
 
     def add(self, name: str, array: Array) -> None:
@@ -302,13 +307,17 @@ class _Stream:
         self.tensors.append(tensor)
         self.sources.append(dtype)
         self._held[place] = array
+        mapped = _is_mapped(array)
         for part in segments(array, dtype):
             self._batch.append((place, part, dtype))
             self._batch_bytes += part.nbytes
-            if self._batch_bytes >= _BATCH_BYTES:
+            if mapped or not np.may_share_memory(part, array):
+                self._owed_bytes += part.nbytes
+            if self._batch_bytes >= _BATCH_BYTES or self._owed_bytes >= OWED_BYTES:
                 self.flush()
+        built = not (self._job.hold or mapped) and array.nbytes >= _LARGE_BYTES
         # An iterable may put the next tensor into the same memory.
-        if known is None or (not self._job.hold and array.nbytes >= _LARGE_BYTES):
+        if known is None or built:
             self.flush()
 
     def flush(self) -> None:
@@ -322,11 +331,19 @@ class _Stream:
             raise non_finite(name, self._held[place], index, dtype)
         self._done_bytes += self._batch_bytes
         self._batch.clear()
-        self._batch_bytes = 0
+        self._batch_bytes = self._owed_bytes = 0
         last = len(self.tensors) - 1
         self._held = {last: self._held[last]} if last in self._held else {}
         if self._job.progress is not None:
             self._job.progress(self._done_bytes, self._job.total_bytes)
+
+
+def _is_mapped(array: Array) -> bool:
+    """Whether an array lies over a file's bytes."""
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return isinstance(base, _native.FileBytes)
 
 
 def sum_up(reports: Sequence[TensorReport]) -> Totals:

@@ -41,6 +41,9 @@ def string_text(text: str) -> str:
     text; with a backslash or three double quotes inside, ``'''``. Control characters force
     escapes, in whichever double-quoted form fits.
     """
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        # Names are like this, and there may be many.
+        return f'"{text}"'
     control = any((c < " " and c not in "\t\n") or c == "\x7f" for c in text)
     escape = "\\" in text
     newline = "\n" in text

@@ -4,16 +4,41 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dmexp._arrays import OWED_BYTES
 from dmexp._native import FileBytes
 from dmexp.errors import InvalidArgumentError, TruncatedError
 
 # Below this, giving pages back costs more than they weigh.
 _WORTH_RELEASING_BYTES = 1 << 20
+
+
+class Window:
+    """The arrays of a mapping that were asked for last.
+
+    Those before them are given back to the system, so that a walk over a large file does not count
+    all of it as this process's memory. An array still in use reads its pages again.
+    """
+
+    def __init__(self) -> None:
+        self._ranges: deque[tuple[int, int]] = deque()
+        self._nbytes = 0
+
+    def move(self, mapping: FileBytes, offset: int, nbytes: int) -> None:
+        """Note that the array of ``nbytes`` at ``offset`` is about to be handed out."""
+        # A writer takes as much together as is left, and is done with what was before.
+        while self._nbytes > OWED_BYTES:
+            first, length = self._ranges.popleft()
+            mapping.give_back(first, length)
+            self._nbytes -= length
+        if nbytes >= _WORTH_RELEASING_BYTES:
+            self._ranges.append((offset, nbytes))
+            self._nbytes += nbytes
 
 
 class MappedFile:
@@ -44,7 +69,7 @@ class MappedFile:
         )
         self._lock = threading.Lock()
         self._open = True
-        self._last = (0, 0)
+        self._window = Window()
         self.length_bytes = os.fstat(self._descriptor).st_size
         # Empty files and some network mounts cannot be mapped.
         self._map = FileBytes.map(self.path)
@@ -105,8 +130,7 @@ class MappedFile:
             if len(data) != length:
                 self._require_length(what)
             return np.frombuffer(data, dtype).reshape(dims)
-        self._give_back()
-        self._last = (offset, length)
+        self._window.move(self._map, offset, length)
         buffer: Any = self._map
         return np.frombuffer(buffer, dtype, count, offset).reshape(dims)
 
@@ -128,11 +152,3 @@ class MappedFile:
                 expected=self.length_bytes,
                 actual=now,
             )
-
-    def _give_back(self) -> None:
-        """Let the kernel drop the pages of the array before, so that a walk over a large file
-        does not count all of it as this process's memory. An array still in use reads its pages
-        again."""
-        offset, length = self._last
-        if self._map is not None and length >= _WORTH_RELEASING_BYTES:
-            self._map.give_back(offset, length)

@@ -12,10 +12,8 @@ import numpy as np
 from dmexp._header import Header
 from dmexp.errors import InvalidArgumentError
 
+from ._mapped import Window
 from ._source import NO_OPTIONS, SourceInfo, SourceOptions, TensorEntry
-
-# Below this, giving pages back costs more than they weigh.
-_WORTH_RELEASING_BYTES = 1 << 20
 
 
 class DmexpSource:
@@ -45,7 +43,7 @@ class DmexpSource:
         from dmexp._reader import safe_open
 
         self._file = safe_open(path)
-        self._last: str | None = None
+        self._window = Window()
         self.header = self._file.header
         try:
             self._describe(os.fspath(path), options)
@@ -88,23 +86,14 @@ class DmexpSource:
     def read(self, name: str) -> np.ndarray[Any, np.dtype[Any]]:
         """One tensor in the stored dtype, read-only and checked; see `dmexp.safe_open`.
 
-        The pages of the tensor before are given back to the system first, so that a walk over a
-        large file does not count all of it as this process's memory.
+        Pages of tensors that were read some time before are given back to the system first.
         """
-        self._give_back()
-        array = self._file.get_tensor(name)
-        self._last = name
-        return array
-
-    def _give_back(self) -> None:
         opened = self._file._opened
-        if self._last is None or opened is None or opened.file is None:
-            return
-        place = self.header.index.position(self._last)
-        assert place is not None
-        _, _, offset, length, _ = self.header.index.get(place)
-        if length >= _WORTH_RELEASING_BYTES:
-            opened.file.give_back(offset, length)
+        place = self.header.index.position(name)
+        if opened is not None and opened.file is not None and place is not None:
+            _, _, offset, nbytes, _ = self.header.index.get(place)
+            self._window.move(opened.file, self.header.payload_offset + offset, nbytes)
+        return self._file.get_tensor(name)
 
     def close(self) -> None:
         """Close the file. Arrays that were read stay valid."""
