@@ -10,7 +10,7 @@ use super::value::{Made, Table, Value};
 const MOST_NESTED: usize = 32;
 
 /// Tables and lines of arrays, tensors aside: no model's header has as many.
-const MOST_OPENED: usize = 50_000;
+const MOST_OPENED: usize = 100_000;
 
 /// A value takes a few dozen bytes, so that the text's own length bounds the memory for them.
 const BYTES_OF_A_VALUE: usize = 8;
