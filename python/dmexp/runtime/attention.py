@@ -100,8 +100,9 @@ class Attention:
             by_position += causal_mask(count, scores.shape[-1], offset, self.window)
         scores -= scores.max(axis=-1, keepdims=True)
         np.exp(scores, out=scores)
-        scores /= scores.sum(axis=-1, keepdims=True)
         mixed: Array = scores @ values
+        # Dividing the mixture and not the weights: head_dim values a row in place of all positions.
+        mixed /= scores.sum(axis=-1, keepdims=True)
         mixed = mixed.reshape(self.kv_heads, group, count, self.head_dim)
         return mixed.transpose(2, 0, 1, 3).reshape(count, -1)
 

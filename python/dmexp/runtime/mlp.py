@@ -19,7 +19,8 @@ _CUBIC = np.float32(0.044715)
 
 def silu(x: Array) -> Array:
     """x × sigmoid(x). An exp that overflows gives the right limit, -0."""
-    scale = np.exp(-x)
+    scale = np.negative(x)
+    np.exp(scale, out=scale)
     scale += 1
     return np.divide(x, scale, out=scale)
 
