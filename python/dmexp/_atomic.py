@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,7 +39,7 @@ def replacing(target: Path, *, sync: bool = True) -> Iterator[Path]:
         )
     require_parent(target, real)
     # Short, whatever the target is called: names have a limit of their own.
-    temporary = real.with_name(f".dmexp-{secrets.token_hex(8)}.tmp")
+    temporary = real.with_name(f".dmexp-{os.urandom(8).hex()}.tmp")
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
     try:
         os.close(os.open(temporary, flags, 0o666))

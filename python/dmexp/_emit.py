@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import tomli_w
-
 from . import _native
 from ._header_toml import parse_toml
 from ._toml_text import float_text, string_text
@@ -82,7 +80,7 @@ def metadata_text(metadata: Mapping[str, Any] | None) -> str:
         return ""
     try:
         _check_integers(metadata, "metadata")
-        text = tomli_w.dumps({"metadata": dict(metadata)})
+        text = _toml({"metadata": dict(metadata)})
         text.encode()
         again = parse_toml(text)
     except InvalidArgumentError:
@@ -96,6 +94,13 @@ def metadata_text(metadata: Mapping[str, Any] | None) -> str:
     if set(again) != {"metadata"}:
         raise InvalidArgumentError("metadata keys do not survive TOML.", argument="metadata")
     return text
+
+
+def _toml(table: dict[str, Any]) -> str:
+    # Most files are written without a mapping that needs it.
+    import tomli_w
+
+    return tomli_w.dumps(table)
 
 
 def _check_integers(value: object, where: str) -> None:
@@ -132,7 +137,7 @@ def config_text(config: str | Mapping[str, Any] | None) -> str:
             raise TypeError(f"config is {type(config).__name__}; a str or a mapping is expected")
         try:
             _check_integers(config, "config")
-            text = tomli_w.dumps(dict(config))
+            text = _toml(dict(config))
         except InvalidArgumentError:
             raise
         except (TypeError, ValueError, RecursionError) as cause:

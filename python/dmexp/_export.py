@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import tomli
-
 from ._arrays import Array
 from ._dtypes import WIDTH_BYTES, storage_dtype
+from ._header_toml import parse_toml
 from ._payload import Job, Progress, Report, Tensor, TensorReport, write_file
 from ._threads import resolve
 from ._writer import header_facts
@@ -116,7 +115,7 @@ def export(
             f"--compat {compat} has no place for metadata. Leave one of the two out.",
             argument="metadata",
         )
-    parsed = tomli.loads(facts.config)
+    parsed = parse_toml(facts.config)
 
     def verdict(found: Sequence[Tensor]) -> Verdict:
         return describe(parsed, found)

@@ -17,7 +17,6 @@ from typing import Any
 from . import _native
 from ._dtypes import WIDTH_BYTES
 from ._header_toml import VERSION, check_version, parse_header, parse_toml, toml_fault
-from ._sniff import HEAD_BYTES, refusal, sniff
 from .errors import ChecksumError, FormatError, TruncatedError, UnsupportedError
 from .families import Verdict, describe
 
@@ -267,6 +266,8 @@ def _read_prefix(data: Any, length: int, path: str | None) -> tuple[int, int, in
     view = memoryview(data)
     magic, header_bytes, payload_bytes, crc32 = _PREFIX.unpack(view[:PREFIX_BYTES])
     if magic[:7] != MAGIC:
+        from ._sniff import HEAD_BYTES, refusal, sniff
+
         head = bytes(view[:HEAD_BYTES])
         # The end of a zip archive says more than its start, but a pipe cannot be opened twice.
         again = path if path is not None and os.path.isfile(path) else head

@@ -11,7 +11,6 @@ from typing import Any
 from . import _native
 from ._check import Tally
 from ._header import Header, file_bytes, read_header
-from ._sniff import HEAD_BYTES
 from .errors import DmexpError, InvalidArgumentError, TruncatedError
 
 Request = tuple[int, int, Any, bool]
@@ -133,6 +132,8 @@ def _read_stream(path: str) -> bytearray:
     One byte beyond that shows that there are too many. Of another kind of file, the bytes that
     tell which.
     """
+    from ._sniff import HEAD_BYTES
+
     with open(path, "rb") as file:
         data = bytearray(file.read(HEAD_BYTES))
         wanted = file_bytes(data) + 1

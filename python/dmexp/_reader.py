@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import heapq
 import math
 import os
 from collections.abc import Iterator, Mapping
@@ -229,6 +227,9 @@ Mapping.register(safe_open)
 
 def _close(name: str, names: list[str]) -> list[str]:
     """Names that look like ``name``, in a time that a caller who expects a KeyError can spare."""
+    import difflib
+    import heapq
+
     if len(names) > _COMPARED_AT_MOST:
         # The full comparison takes a millisecond for a few dozen names.
         names = heapq.nlargest(_COMPARED_AT_MOST, names, key=lambda other: _shared(name, other))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from operator import index
-from pathlib import Path
 
 from .errors import InvalidArgumentError
 
@@ -54,13 +53,18 @@ def _available() -> int:
 def _quota() -> int | None:
     """Whole CPUs of the control group's limit, rounded up; None where there is none."""
     try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        quota, period = _text("/sys/fs/cgroup/cpu.max").split()
         return None if quota == "max" else -(-int(quota) // int(period))
     except (OSError, ValueError):
         pass
     try:
-        old = Path("/sys/fs/cgroup/cpu")
-        limit = int((old / "cpu.cfs_quota_us").read_text())
-        return None if limit <= 0 else -(-limit // int((old / "cpu.cfs_period_us").read_text()))
+        limit = int(_text("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"))
+        period = _text("/sys/fs/cgroup/cpu/cpu.cfs_period_us")
+        return None if limit <= 0 else -(-limit // int(period))
     except (OSError, ValueError, ZeroDivisionError):
         return None
+
+
+def _text(path: str) -> str:
+    with open(path, encoding="ascii") as file:
+        return file.read()

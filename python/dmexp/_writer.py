@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tomli
 
 from ._arrays import Array, as_array, require_float
 from ._dtypes import storage_dtype
 from ._emit import HeaderFacts, config_text, metadata_text
+from ._header_toml import parse_toml
 from ._payload import Job, Progress, Report, Tensor, write_bytes, write_file
 from ._threads import resolve
 from .errors import InvalidArgumentError
@@ -160,7 +160,7 @@ def _job(
     progress: Progress | None,
 ) -> Job:
     facts = header_facts(dtype, config, source, step, metadata, compat)
-    parsed = tomli.loads(facts.config)
+    parsed = parse_toml(facts.config)
 
     def verdict(found: Sequence[Tensor]) -> Verdict:
         return describe(parsed, found)
