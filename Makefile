@@ -30,7 +30,7 @@ ifeq ($(wildcard python/dmexp/_native*.so python/dmexp/_native*.pyd),)
 .PHONY: $(NATIVE)
 endif
 
-.PHONY: help demo test test-rust test-python test-torch lint format bench exhaustive fuzz wheel clean
+.PHONY: help demo test test-rust test-python test-torch lint format bench bench-smoke exhaustive fuzz wheel clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -86,8 +86,34 @@ exhaustive: $(DEV) $(NATIVE) ## every f32 against NumPy and ml_dtypes, on every 
 	$(PY) tests/exhaustive.py
 	cargo run --release --quiet -p dmexp-core --example exhaustive
 
-bench: $(DEV) $(NATIVE) ## measure, each script of bench/ in turn (a quiet machine, please)
-	for script in bench/bench_*.py; do $(PY) $$script; done
+# What users install is what is measured: the built wheel, in an environment of its own, beside its
+# peers. PyTorch comes from PyPI and takes several GB with what it depends on; BENCH_TORCH=no leaves
+# it out, and the rows that compare with it.
+BENCH := .venv-bench
+BENCH_PY := $(BENCH)/$(notdir $(BIN))/python
+BENCH_TORCH ?= yes
+
+$(BENCH)/pyvenv.cfg:
+	$(PYTHON) -m venv $(BENCH)
+	$(BENCH_PY) -m pip install -q 'pip>=25.1'
+
+$(BENCH)/.dmexp-torch: | $(BENCH)/pyvenv.cfg
+	$(BENCH_PY) -m pip install -q 'torch>=2.4' || echo 'PyTorch cannot be had here.'
+	@touch $@
+
+$(BENCH)/.dmexp-bench: $(RUST) $(wildcard python/dmexp/*.py python/dmexp/*/*.py) pyproject.toml | $(BENCH)/pyvenv.cfg $(BASE)
+	$(BENCH_PY) -m pip install -q '.[bench]'
+	@touch $@
+
+BENCH_READY := $(BENCH)/.dmexp-bench $(if $(filter yes,$(BENCH_TORCH)),$(BENCH)/.dmexp-torch)
+BENCH_RUN := $(BENCH_PY) -m pytest -c bench/pytest.ini bench
+
+bench: $(BENCH_READY) ## measure against the peers, on a quiet machine (installs PyTorch, several GB)
+	$(BENCH_RUN) --results bench/results
+	$(BENCH_PY) bench/bench_decode.py
+
+bench-smoke: $(BENCH_READY) ## run every benchmark once on next to nothing, without a verdict
+	$(BENCH_RUN) --smoke
 
 FUZZ_MINUTES ?= 10
 

@@ -94,7 +94,8 @@ class Board:
         self.rows.append(row)
 
     def sorted(self) -> list[Row]:
-        return sorted(self.rows, key=lambda row: int(row.section[1:]))
+        order = [*SECTIONS, "build"]
+        return sorted(self.rows, key=lambda row: order.index(row.section))
 
     def table(self, *, verdicts: bool = True) -> str:
         """The rows as a Markdown table."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,9 +56,7 @@ def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A directory on the disk that pytest was given; emptied at the end."""
     path = tmp_path_factory.mktemp("bench")
     yield path
-    for file in path.rglob("*"):
-        if file.is_file():
-            file.unlink()
+    shutil.rmtree(path)
 
 
 @pytest.fixture(scope="session")
@@ -84,4 +84,21 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     if results is not None and not smoke:
         path = results / f"{about['date']}-{machine.slug(about['cpu'])}.json"
         BOARD.write(path, about)
-        write(f"written to {path}")
+        _renew(HERE / "README.md", about)
+        write(f"written to {path} and to the README beside it")
+
+
+def _renew(readme: Path, about: dict[str, Any]) -> None:
+    """Put the table of this run between the marks in the README."""
+    versions = ", ".join(f"{name} {found}" for name, found in about["versions"].items())
+    gibibytes = (about["memory_bytes"] or 0) / 2**30
+    lines = [
+        f"{about['date']}: {about['cpu']}, {about['cpus']} CPUs, {gibibytes:.0f} GiB of memory, "
+        f"tier `{about['instruction_set']}`, {about['system']}, Python {about['python']}; {versions}.",
+        "",
+        BOARD.table(),
+    ]
+    marks = r"(<!-- latest run -->\n).*?(<!-- end -->)"
+    body = "\n".join(lines) + "\n"
+    text = readme.read_text("utf-8")
+    readme.write_text(re.sub(marks, lambda m: m[1] + body + m[2], text, flags=re.DOTALL), "utf-8")
