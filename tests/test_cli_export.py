@@ -287,3 +287,18 @@ def test_an_interrupted_export_leaves_the_old_file_and_nothing_else(
     assert "Traceback" not in done.stderr
     assert out.read_text() == "old"
     assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("ratio", "words"),
+    [
+        (1.96, "1.96x smaller than"),
+        (0.5, "2x larger than"),
+        (0.9999, "about as large as"),
+        (1.004, "about as large as"),
+    ],
+)
+def test_the_ratio_to_the_source_is_said_in_words(ratio: float, words: str) -> None:
+    from dmexp.cli.export import _ratio_text
+
+    assert _ratio_text(ratio) == words

@@ -227,4 +227,6 @@ def as_dict(report: ExportReport) -> dict[str, Any]:
 
 
 def _ratio_text(ratio: float) -> str:
+    if 0.995 < ratio < 1.005:
+        return "about as large as"
     return f"{ratio:.3g}x smaller than" if ratio >= 1 else f"{1 / ratio:.3g}x larger than"
