@@ -263,7 +263,9 @@ def test_an_interrupted_export_leaves_the_old_file_and_nothing_else(
     # The signal is sent by the process itself at a known moment, in the middle of the payload.
     code = (
         f"NUMBER = {number:d}\n"
-        "import os, sys\n"
+        "import os, signal, sys\n"
+        # Whoever runs the tests in the background may have told them to ignore interrupts.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from dmexp.cli import _main, export\n"
         "class Bar:\n"
         "    def __enter__(self): return lambda done, total: done and os.kill(os.getpid(), NUMBER)\n"
