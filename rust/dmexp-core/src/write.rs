@@ -170,7 +170,15 @@ impl PayloadWriter {
 
     fn cut<'a>(&self, pieces: &[Piece<'a>]) -> io::Result<Vec<Block<'a>>> {
         let out_width = self.dtype.width();
-        let values = BLOCK_BYTES / out_width;
+        // Blocks end where the file's own blocks do, so that the system can keep each in one piece.
+        let room_at = |offset: u64| {
+            let beyond = usize::try_from(offset % BLOCK_BYTES as u64).unwrap_or(0);
+            match (BLOCK_BYTES - beyond) / out_width {
+                0 => BLOCK_BYTES / out_width,
+                values => values,
+            }
+        };
+        let mut room = 0;
         let mut blocks: Vec<Block<'a>> = Vec::new();
         let mut offset = self.offset + self.written;
         for piece in pieces {
@@ -180,16 +188,17 @@ impl PayloadWriter {
             }
             let mut rest = piece.bytes;
             while !rest.is_empty() {
-                if blocks.last().is_none_or(|block| block.out_bytes == values * out_width) {
+                if room == 0 {
                     blocks.push(Block { offset, out_bytes: 0, parts: Vec::new() });
+                    room = room_at(offset);
                 }
                 let Some(block) = blocks.last_mut() else { break };
-                let room = values - block.out_bytes / out_width;
                 let (now, later) = rest.split_at(rest.len().min(room * width));
                 block.parts.push(Piece { bytes: now, ..*piece });
-                let out_bytes = now.len() / width * out_width;
-                block.out_bytes += out_bytes;
-                offset += out_bytes as u64;
+                let values = now.len() / width;
+                block.out_bytes += values * out_width;
+                offset += (values * out_width) as u64;
+                room -= values;
                 rest = later;
             }
         }
