@@ -4,6 +4,7 @@
 //! buffer, where the values are looked at where they lie. A file that shrinks meanwhile is an
 //! ordinary `UnexpectedEof`.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::sync::Mutex;
@@ -30,6 +31,10 @@ const PAUSE_BLOCKS: u32 = 32;
 
 /// Blocks of a mapping after which pages that were looked at are given back.
 const KEPT_BLOCKS: usize = 8;
+
+/// Blocks that a thread takes in a row, at most. Where two threads fill memory that was never
+/// touched before at places close together, both of them clear the same huge page.
+const RUN_BLOCKS: usize = 8;
 
 /// Where the bytes come from.
 #[derive(Clone, Copy, Debug)]
@@ -104,9 +109,14 @@ pub fn read_tensors(
     let work = |mut pause: Option<&mut dyn FnMut() -> io::Result<()>>| {
         let mut buffer = Vec::new();
         let mut blocks = 0;
+        let mut run = VecDeque::new();
         while !stop.load(Ordering::Relaxed) {
-            let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
-            let Some((nth, block)) = next else { break };
+            if run.is_empty() {
+                let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
+                let count = (queue.len() / (2 * threads)).clamp(1, RUN_BLOCKS);
+                run.extend(queue.by_ref().take(count));
+            }
+            let Some((nth, block)) = run.pop_front() else { break };
             if let Store::Mapped(mapping) = store
                 && nth % KEPT_BLOCKS == 0
             {
