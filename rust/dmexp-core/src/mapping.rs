@@ -11,8 +11,12 @@ use crate::positioned::read_exact_at;
 use crate::sigbus;
 
 /// At least the page of every system that this runs on; a multiple of the real one is fine.
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 const PAGE_BYTES: usize = 64 << 10;
+
+/// What the system may map in one piece.
+#[cfg(unix)]
+const HUGE_BYTES: usize = 2 << 20;
 
 /// One open file and, from the first time that they are asked for, its bytes: read-only, at one
 /// address for as long as this lives.
@@ -132,17 +136,20 @@ impl Mapping {
     }
 
     /// Let the system drop the pages of a range, so that a walk over a large file does not count
-    /// all of it as this process's memory. A later access reads them again. Does nothing for a
-    /// copy, for a range outside the file, and where the system has no such call.
+    /// all of it as this process's memory. A later access reads them again, also of the bytes
+    /// around the range, which may go with it. Does nothing for a copy, for a range outside the
+    /// file, and where the system has no such call.
     pub fn give_back(&self, offset: usize, len: usize) {
         #[cfg(unix)]
         if let Some(Bytes::Mapped(_, map)) = self.bytes.get()
             && let Some(range) = map.get(offset..).and_then(|rest| rest.get(..len))
         {
-            let start = range.as_ptr() as usize;
-            let first = start.next_multiple_of(PAGE_BYTES);
-            let last = (start + len) / PAGE_BYTES * PAGE_BYTES;
-            if first < last {
+            let (range, all) = (range.as_ptr_range(), map.as_ptr_range());
+            // Huge pages as a whole: of those at its ends, a walk in parts would leave some behind.
+            let first = range.start as usize / HUGE_BYTES * HUGE_BYTES;
+            let first = first.max(all.start as usize);
+            let last = (range.end as usize).next_multiple_of(HUGE_BYTES).min(all.end as usize);
+            if len > 0 {
                 // SAFETY: the pages lie inside our own mapping of a file that is never written
                 // through it, so dropping them loses nothing: a read brings the same bytes back.
                 unsafe { libc::madvise(first as *mut _, last - first, libc::MADV_DONTNEED) };

@@ -18,7 +18,9 @@ use crate::positioned::read_exact_at;
 use crate::sigbus;
 use crate::tally::Tally;
 use crate::widen::widen;
-use crate::write::BLOCK_BYTES;
+
+/// Bytes that a thread reads at a time.
+const BLOCK_BYTES: usize = 1 << 20;
 
 /// Payload below which a second thread costs more than it saves.
 const THREADED_BYTES: u64 = 8 << 20;
@@ -29,12 +31,9 @@ const CHUNK_BYTES: usize = 16 << 10;
 /// Blocks that a thread reads between two pauses.
 const PAUSE_BLOCKS: u32 = 32;
 
-/// Blocks of a mapping after which pages that were looked at are given back.
-const KEPT_BLOCKS: usize = 8;
-
 /// Blocks that a thread takes in a row, at most. Where two threads fill memory that was never
 /// touched before at places close together, both of them clear the same huge page.
-const RUN_BLOCKS: usize = 8;
+const RUN_BLOCKS: usize = 4;
 
 /// Where the bytes come from.
 #[derive(Clone, Copy, Debug)]
@@ -110,6 +109,7 @@ pub fn read_tensors(
         let mut buffer = Vec::new();
         let mut blocks = 0;
         let mut run = VecDeque::new();
+        let mut looked_at = None;
         while !stop.load(Ordering::Relaxed) {
             if run.is_empty() {
                 let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
@@ -117,17 +117,20 @@ pub fn read_tensors(
                 run.extend(queue.by_ref().take(count));
             }
             let Some((nth, block)) = run.pop_front() else { break };
-            if let Store::Mapped(mapping) = store
-                && nth % KEPT_BLOCKS == 0
-            {
-                // Blocks are handed out in order, so everybody is done with those.
-                let end = usize::try_from(block.offset).unwrap_or(0);
-                let kept = KEPT_BLOCKS * BLOCK_BYTES;
-                mapping.give_back(end.saturating_sub(2 * kept), kept.min(end));
-            }
+            // In the order of the file, mostly; if not, pages that are needed again come again.
+            let place = usize::try_from(block.offset).unwrap_or(0);
+            let start = *looked_at.get_or_insert(place);
+            let end = place.saturating_add(block.nbytes);
             let parts = one(store, dtype, block, &mut buffer)
                 .inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
             done.lock().unwrap_or_else(PoisonError::into_inner).push((nth, parts));
+            if let Store::Mapped(mapping) = store
+                && run.is_empty()
+            {
+                // A walk over a large file is not to count all of it as this process's memory.
+                mapping.give_back(start, end.saturating_sub(start));
+                looked_at = None;
+            }
             blocks += 1;
             if let Some(pause) = &mut pause
                 && blocks % PAUSE_BLOCKS == 0

@@ -1,6 +1,6 @@
 //! From arrays to a payload on disk: narrow, count, checksum and write in one pass.
 //!
-//! Work is cut into blocks of one mebibyte of output. Each thread has one buffer of that size,
+//! Work is cut into blocks of two mebibytes of output. Each thread has one buffer of that size,
 //! takes the next block, narrows into the buffer (counting and checksumming while the result is in
 //! the nearest cache) and writes it at its final place. Blocks are folded in order afterwards, so
 //! the result does not depend on how many threads there were.
@@ -15,14 +15,15 @@ use crate::sigbus;
 use crate::sink::Sink;
 use crate::tally::Tally;
 
-/// Bytes of output that a thread works on at a time.
-pub const BLOCK_BYTES: usize = 1 << 20;
+/// Bytes of output that a thread works on at a time: as many as the system can keep in one piece,
+/// which it then also maps in one piece for whoever reads the file.
+pub const BLOCK_BYTES: usize = 2 << 20;
 
 /// Blocks that are moved before the caller is asked whether to go on.
-const MOVED_AT_ONCE: u64 = 256;
+const MOVED_AT_ONCE: u64 = 128;
 
 /// Output below which a second thread costs more than it saves.
-const THREADED_BYTES: usize = 8 << 20;
+const THREADED_BYTES: usize = 2 * BLOCK_BYTES;
 
 /// A run of values of one tensor.
 #[derive(Clone, Copy, Debug)]
@@ -287,10 +288,9 @@ impl Job<'_, '_> {
             return Ok(tallies);
         }
         if buffer.len() < block.out_bytes {
-            buffer.resize(
-                if block.out_bytes > BLOCK_BYTES / 16 { BLOCK_BYTES } else { BLOCK_BYTES / 16 },
-                0,
-            );
+            // Made anew, so that memory which no block needs is never touched.
+            let small = block.out_bytes <= BLOCK_BYTES / 16;
+            *buffer = vec![0; if small { BLOCK_BYTES / 16 } else { BLOCK_BYTES }];
         }
         let mut at = 0;
         for part in &block.parts {
