@@ -38,8 +38,8 @@ pub(super) fn f32_f16_avx2(src: &[[u8; 4]], dst: &mut [[u8; 2]]) -> Range<F16> {
         below = _mm256_sub_epi16(below, _mm256_cmpgt_epi16(normal, bits));
     }
     let range = Range {
-        max: lanes(max).into_iter().fold(0, i16::max),
-        min: lanes(min).into_iter().fold(i16::MAX, i16::min),
+        max: largest(max),
+        min: smallest(min),
         below_normal: lanes(below).into_iter().fold(0, i16::wrapping_add),
     };
     range.and(rest_f16(src_rest, dst_rest))
@@ -54,9 +54,10 @@ pub(super) fn f32_f16_avx512(src: &[[u8; 4]], dst: &mut [[u8; 2]]) -> Range<F16>
     let normal = _mm512_set1_epi16(F16::MIN_NORMAL);
     let mut max = _mm512_setzero_si512();
     let mut min = magnitude;
-    let mut below = 0;
+    let mut below = 0_u32;
     for (src, dst) in src_blocks.iter().zip(dst_blocks) {
         let src = src.as_ptr().cast::<f32>();
+        fetch_ahead(src.cast());
         // SAFETY: `src` points at 32 values, of which this reads the first and the last sixteen;
         // neither load asks for alignment.
         let (low, high) = unsafe { (_mm512_loadu_ps(src), _mm512_loadu_ps(src.add(16))) };
@@ -69,13 +70,13 @@ pub(super) fn f32_f16_avx512(src: &[[u8; 4]], dst: &mut [[u8; 2]]) -> Range<F16>
         max = _mm512_max_epi16(max, bits);
         min = _mm512_min_epi16(min, bits);
         // Counted by the scalar units, which have nothing else to do.
-        below += _mm512_cmplt_epi16_mask(bits, normal).count_ones();
+        below = below.wrapping_add(_mm512_cmplt_epi16_mask(bits, normal).count_ones());
     }
     let [max_low, max_high] = halves(max);
     let [min_low, min_high] = halves(min);
     let range = Range {
-        max: lanes(_mm256_max_epi16(max_low, max_high)).into_iter().fold(0, i16::max),
-        min: lanes(_mm256_min_epi16(min_low, min_high)).into_iter().fold(i16::MAX, i16::min),
+        max: largest(_mm256_max_epi16(max_low, max_high)),
+        min: smallest(_mm256_min_epi16(min_low, min_high)),
         // At most as many as the block has values.
         below_normal: below as i16,
     };
@@ -102,6 +103,7 @@ pub(super) fn f32_bf16_avx512(src: &[[u8; 4]], dst: &mut [[u8; 2]]) -> Range<Bf1
     let mut min = magnitude;
     for (src, dst) in src_blocks.iter().zip(dst_blocks) {
         let src = src.as_ptr().cast::<i32>();
+        fetch_ahead(src.cast());
         // SAFETY: `src` points at 32 values, of which this reads the first and the last sixteen;
         // neither load asks for alignment.
         let (low, high) = unsafe { (_mm512_loadu_epi32(src), _mm512_loadu_epi32(src.add(16))) };
@@ -115,11 +117,24 @@ pub(super) fn f32_bf16_avx512(src: &[[u8; 4]], dst: &mut [[u8; 2]]) -> Range<Bf1
     let [max_low, max_high] = halves(max);
     let [min_low, min_high] = halves(min);
     let range = Range {
-        max: lanes(_mm256_max_epi16(max_low, max_high)).into_iter().fold(0, i16::max),
-        min: lanes(_mm256_min_epi16(min_low, min_high)).into_iter().fold(i16::MAX, i16::min),
+        max: largest(_mm256_max_epi16(max_low, max_high)),
+        min: smallest(_mm256_min_epi16(min_low, min_high)),
         below_normal: 0,
     };
     range.and(Portable.f32_bf16(src_rest, dst_rest))
+}
+
+/// Ask for the two cache lines that the loop will come to in two turns. The CPU fetches ahead too, but
+/// from a cache farther away not early enough: an eighth faster on what L3 holds, measured best at
+/// this distance.
+#[inline(always)]
+fn fetch_ahead(src: *const i8) {
+    const AHEAD: usize = 256;
+    // SAFETY: every x86-64 has SSE. A prefetch does not fault, wherever it points.
+    unsafe {
+        _mm_prefetch::<_MM_HINT_T0>(src.wrapping_add(AHEAD));
+        _mm_prefetch::<_MM_HINT_T0>(src.wrapping_add(AHEAD + 64));
+    }
 }
 
 /// Places of the upper halves of the 32-bit lanes of two vectors.
@@ -140,6 +155,25 @@ fn rest_f16(src: &[[u8; 4]], dst: &mut [[u8; 2]]) -> Range<F16> {
         *dst = F16::store(round::f32_f16(F32::load(*src)));
     }
     Range::of(dst)
+}
+
+/// Largest of 16 magnitudes: the instruction finds the smallest of eight, so they are turned over.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn largest(magnitudes: __m256i) -> i16 {
+    let [low, high] =
+        [_mm256_castsi256_si128(magnitudes), _mm256_extracti128_si256::<1>(magnitudes)];
+    let turned = _mm_xor_si128(_mm_max_epi16(low, high), _mm_set1_epi16(i16::MAX));
+    i16::MAX ^ _mm_cvtsi128_si32(_mm_minpos_epu16(turned)) as i16
+}
+
+/// Smallest of 16 magnitudes.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn smallest(magnitudes: __m256i) -> i16 {
+    let [low, high] =
+        [_mm256_castsi256_si128(magnitudes), _mm256_extracti128_si256::<1>(magnitudes)];
+    _mm_cvtsi128_si32(_mm_minpos_epu16(_mm_min_epi16(low, high))) as i16
 }
 
 #[inline(always)]
