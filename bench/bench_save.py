@@ -72,6 +72,7 @@ def test_save_file(
         times = race(
             lambda: dmexp.save_file(model, ours, threads=threads, sync=synced),
             before=clear,
+            steady=True,
             **candidates,
         )
     against_torch, against_counted = TARGETS[threads]
@@ -114,6 +115,7 @@ def test_more_threads(race: Race, board: Board, disk: Path, model: dict[str, Any
     times = race(
         lambda: dmexp.save_file(model, two, threads=2, sync=False),
         before=clear,
+        steady=True,
         one_thread=lambda: dmexp.save_file(model, one, threads=1, sync=False),
     )
     board.at_least(
@@ -148,6 +150,7 @@ def test_parts(race: Race, board: Board, disk: Path, model: dict[str, Any]) -> N
     times = race(
         lambda: dmexp.save_file(model, path, threads=1, sync=False),
         before=clear,
+        steady=True,
         compute=compute,
         write=lambda: files.write_alone(nbytes, alone),
     )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import machine  # noqa: E402 - the directory is not a package
 UNSET = machine.unpin()
 
 import peers  # noqa: E402 - loads NumPy, which reads the variables that were unset
+import supply as supply_  # noqa: E402
 from board import SECTIONS, Board  # noqa: E402
 from race import Race  # noqa: E402
 
@@ -35,9 +37,15 @@ def smoke(pytestconfig: pytest.Config) -> bool:
     return bool(pytestconfig.getoption("--smoke"))
 
 
+@pytest.fixture(scope="session")
+def supply() -> Callable[[], supply_.Supply | None]:
+    """Prepared when first asked for."""
+    return functools.cache(supply_.prepare)
+
+
 @pytest.fixture
-def race(benchmark: Any, smoke: bool) -> Race:
-    return Race(benchmark, smoke)
+def race(benchmark: Any, smoke: bool, supply: Callable[[], supply_.Supply | None]) -> Race:
+    return Race(benchmark, smoke, supply)
 
 
 @pytest.fixture(scope="session")

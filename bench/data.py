@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,16 @@ Array = np.ndarray[Any, Any]
 GIB = 1 << 30
 MIB = 1 << 20
 _BLOCK = 1 << 20
+
+
+def give_back_freed_memory() -> None:
+    """Have the C library return what was freed to the system: whoever asks next gets new memory.
+
+    Without it results of tens of MiB are new or lie where earlier ones lay, by chance.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+    if trim is not None:
+        trim(0)
 
 
 def normal(count: int, seed: int = 1) -> Array:

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any
 
+from supply import Supply
+
 Work = Callable[[], object]
 
 
@@ -41,8 +43,9 @@ class Times:
 class Race:
     """Runs one comparison; see `conftest.race`."""
 
-    def __init__(self, benchmark: Any, smoke: bool) -> None:
+    def __init__(self, benchmark: Any, smoke: bool, supply: Callable[[], Supply | None]) -> None:
         self._benchmark = benchmark
+        self._supply = supply
         self.smoke = smoke
 
     def __call__(
@@ -52,6 +55,7 @@ class Race:
         rounds: int = 9,
         loops: int = 1,
         before: Callable[[str], object] | None = None,
+        steady: bool = False,
         **peers: Work,
     ) -> Times:
         """Time ``ours`` and ``peers`` in turns.
@@ -65,9 +69,15 @@ class Race:
         before
             Called, not timed, with a candidate's name before each of its turns: it takes away what
             the last turn left behind, sets thread counts and the like.
+        steady
+            For work that asks the system for much memory, in files' pages or its own: each turn
+            follows one of the same candidate that is not timed, and gets memory that the host has
+            supplied, see `supply`. Without that a turn takes up to seven times as long by chance.
         """
         if self.smoke:
             rounds, loops = 1, 1
+        elif steady and (supply := self._supply()) is not None:
+            supply.renew()
         prepare = before or (lambda name: None)
         times = Times({name: [] for name in ("ours", *peers)})
         order = list(peers.items())
@@ -76,14 +86,20 @@ class Race:
             for _ in repeat(None, loops):
                 work()
 
+        def get_ready(name: str, work: Work) -> None:
+            if steady:
+                prepare(name)
+                run(work)
+            prepare(name)
+
         def between() -> None:
             for name, work in order:
-                prepare(name)
+                get_ready(name, work)
                 start = time.perf_counter()
                 run(work)
                 times.rounds[name].append((time.perf_counter() - start) / loops)
             order.reverse()
-            prepare("ours")
+            get_ready("ours", ours)
 
         # A first turn of everybody is not counted: caches, lazy imports, the memory's first touch.
         between()
