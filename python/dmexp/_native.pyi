@@ -48,7 +48,12 @@ class HeaderIndex:
 @final
 class PayloadWriter:
     def __new__(
-        cls, path: str | os.PathLike[str] | None, dtype: str, offset: int, threads: int
+        cls,
+        path: str | os.PathLike[str] | None,
+        dtype: str,
+        offset: int,
+        threads: int,
+        sync: bool = False,
     ) -> PayloadWriter: ...
     def reserve(self, nbytes: int) -> None: ...
     def write(self, pieces: Sequence[tuple[int, Any, str]]) -> tuple[int, int] | None: ...

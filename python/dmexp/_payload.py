@@ -184,7 +184,7 @@ def write_file(job: Job, target: Path, *, sync: bool = True) -> Report:
     """Write a new file at ``target``, or leave everything as it was and raise."""
     shapes, room = _prepare(job)
     with replacing(target, sync=sync) as temporary:
-        writer = _native.PayloadWriter(temporary, job.facts.dtype, room, job.threads)
+        writer = _native.PayloadWriter(temporary, job.facts.dtype, room, job.threads, sync)
         try:
             report = _write(writer, job, shapes, room, str(target))
             if sync:

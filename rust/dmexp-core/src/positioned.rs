@@ -99,6 +99,21 @@ pub fn reserve(file: &File, len: u64) -> io::Result<()> {
     Ok(())
 }
 
+/// Have the system start to write `len` bytes from `offset` to disk, and wait for nothing: a sync
+/// later has less to wait for. Where the system has no such call, the sync does it all.
+pub fn begin_sync(file: &File, offset: u64, len: usize) {
+    #[cfg(target_os = "linux")]
+    if let (Ok(offset), Ok(len)) = (libc::off64_t::try_from(offset), libc::off64_t::try_from(len)) {
+        use std::os::fd::AsRawFd;
+        let how = libc::SYNC_FILE_RANGE_WRITE;
+        // An error is of no account: the sync that follows reports what did not get to the disk.
+        // SAFETY: the descriptor is open for as long as `file` is borrowed.
+        let _ = unsafe { libc::sync_file_range(file.as_raw_fd(), offset, len, how) };
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (file, offset, len);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

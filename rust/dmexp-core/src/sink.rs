@@ -96,6 +96,13 @@ impl Sink {
         }
     }
 
+    /// Start to put on disk what was written at `offset`, for a [`Sink::sync`] to come.
+    pub fn begin_sync(&self, offset: u64, len: usize) {
+        if let Self::File(file) = self {
+            positioned::begin_sync(file, offset, len);
+        }
+    }
+
     /// Wait until what was written is on disk.
     ///
     /// # Errors

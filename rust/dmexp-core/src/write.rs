@@ -54,6 +54,7 @@ pub struct PayloadWriter {
     written: u64,
     moved_blocks: u64,
     threads: usize,
+    syncs: bool,
     tallies: Vec<Tally>,
     buffers: Vec<Vec<u8>>,
 }
@@ -78,9 +79,17 @@ impl PayloadWriter {
             written: 0,
             moved_blocks: 0,
             threads,
+            syncs: false,
             tallies: Vec::new(),
             buffers: Vec::new(),
         }
+    }
+
+    /// Start to put each block on disk as soon as it is written: for callers that sync in the end,
+    /// and then wait for little more than the last one.
+    #[must_use]
+    pub fn syncing(self, syncs: bool) -> Self {
+        Self { syncs, ..self }
     }
 
     /// Where the payload goes.
@@ -131,6 +140,7 @@ impl PayloadWriter {
         let job = Job {
             sink: &self.sink,
             dtype: self.dtype,
+            syncs: self.syncs,
             blocks: &blocks,
             next: AtomicUsize::new(0),
             stop: AtomicBool::new(false),
@@ -244,6 +254,7 @@ impl PayloadWriter {
 struct Job<'a, 'b> {
     sink: &'a Sink,
     dtype: Dtype,
+    syncs: bool,
     blocks: &'a [Block<'b>],
     next: AtomicUsize,
     stop: AtomicBool,
@@ -284,7 +295,7 @@ impl Job<'_, '_> {
             let mut tally = Tally::default();
             scan_crc(part.bytes, part.dtype, &mut tally.stats, &mut tally.crc).map_err(invalid)?;
             tallies.push(tally);
-            self.sink.write_all_at(part.bytes, block.offset)?;
+            self.put(part.bytes, block.offset)?;
             return Ok(tallies);
         }
         if buffer.len() < block.out_bytes {
@@ -302,8 +313,16 @@ impl Job<'_, '_> {
             tallies.push(tally);
             at = end;
         }
-        self.sink.write_all_at(&buffer[..at], block.offset)?;
+        self.put(&buffer[..at], block.offset)?;
         Ok(tallies)
+    }
+
+    fn put(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.sink.write_all_at(bytes, offset)?;
+        if self.syncs {
+            self.sink.begin_sync(offset, bytes.len());
+        }
+        Ok(())
     }
 }
 

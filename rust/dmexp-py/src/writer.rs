@@ -40,21 +40,25 @@ impl PayloadWriter {
 #[pymethods]
 impl PayloadWriter {
     /// Open the existing file `path`, or memory where it is None, and write values of `dtype` from
-    /// byte `offset` on.
+    /// byte `offset` on. With `sync` the blocks start on their way to the disk at once, for a call of
+    /// `sync` to come.
     #[new]
+    #[pyo3(signature = (path, dtype, offset, threads, sync=false))]
     fn new(
         py: Python<'_>,
         path: Option<PathBuf>,
         dtype: &str,
         offset: u64,
         threads: usize,
+        sync: bool,
     ) -> PyResult<Self> {
         let dtype = dtypes::stored(dtype)?;
         let open = |path| OpenOptions::new().read(true).write(true).open(path).map(Sink::File);
         let sink = py
             .detach(|| path.as_ref().map_or_else(|| Ok(Sink::memory()), open))
             .map_err(|error| errors::io(error, path.as_deref()))?;
-        Ok(Self { state: Mutex::new(Some(Core::new(sink, dtype, offset, threads))), path })
+        let writer = Core::new(sink, dtype, offset, threads).syncing(sync);
+        Ok(Self { state: Mutex::new(Some(writer)), path })
     }
 
     /// Ask for `nbytes` on disk in all.
