@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import sys
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -517,3 +518,24 @@ def test_a_dtype_that_a_file_does_not_hold_is_refused() -> None:
     assert (error.code, error.argument) == ("INVALID_ARGUMENT", "dtype")
     assert error.known == ["f32", "stored", "bf16"]
     assert refusal(dmexp.load, data, "f64").code == "UNSUPPORTED_DTYPE"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="huge pages are asked for on Linux")
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("dtype", ["f32", "stored"])
+def test_large_arrays_start_with_a_huge_page(tmp_path: Path, dtype: str, threads: int) -> None:
+    count = (4 << 20) // 2 + 3
+    source = np.linspace(-2, 2, 3 * count, dtype=np.float32).reshape(3, count)
+    model = {"first": source, "empty": source[:0], "small": source[:, 0].copy(), "last": source}
+    path = tmp_path / "large.dmexp"
+    dmexp.save_file(model, path, sync=False)
+    loaded = dmexp.load_file(path, dtype, threads=threads)
+    for name, array in loaded.items():
+        expected = model[name].astype(ml_dtypes.bfloat16)
+        assert array.astype(ml_dtypes.bfloat16).tobytes() == expected.tobytes()
+        assert array.shape == model[name].shape
+        assert array.flags.c_contiguous
+        assert array.flags.writeable
+        assert array.nbytes < 4 << 20 or array.ctypes.data % (2 << 20) == 0
+    loaded["first"][...] = 0
+    assert loaded["last"].any()

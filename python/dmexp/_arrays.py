@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -27,6 +28,27 @@ that, and pages of a mapped file, which its loader gives back afterwards."""
 
 _COPY_BYTES = 4 << 20
 """Bytes of an array that cannot be read in place which are copied at a time."""
+
+
+_HUGE_PAGE_BYTES = 2 << 20
+_HUGE_FROM_BYTES = 4 << 20
+"""Where NumPy starts to ask for huge pages."""
+
+
+def new_array(dims: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """As `numpy.empty`, but large arrays start with a huge page of memory.
+
+    Huge pages cover what lies between two multiples of 2 MiB. Of an array of 5 MiB that starts
+    anywhere that is half or less, and the rest comes from the system in 512 times as many steps:
+    filling many such arrays was measured to take twice as long. The 2 MiB that are asked for too
+    are address space, not memory, but for what the last huge page has more than the array.
+    """
+    nbytes = math.prod(dims) * dtype.itemsize
+    if nbytes < _HUGE_FROM_BYTES or sys.platform != "linux":
+        return np.empty(dims, dtype)
+    memory = np.empty(nbytes + _HUGE_PAGE_BYTES, np.uint8)
+    start = -memory.ctypes.data % _HUGE_PAGE_BYTES
+    return memory[start : start + nbytes].view(dtype).reshape(dims)
 
 
 def as_array(value: Any, name: str | None) -> Array:

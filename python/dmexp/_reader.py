@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ._arrays import Array
+from ._arrays import Array, new_array
 from ._check import Tally, check_finite, check_payload, check_sums, tensor_damage
 from ._dtypes import NUMPY_DTYPES, WIDTH_BYTES, storage_dtype
 from ._header import Header
@@ -343,7 +343,7 @@ def _load(opened: Opened, dtype: str, verify: bool, threads: int | None) -> dict
     requests: list[Request] = []
     for place in range(len(header.index)):
         name, dims, offset, nbytes, _ = header.index.get(place)
-        array = np.empty(dims, NUMPY_DTYPES[wanted])
+        array = new_array(dims, NUMPY_DTYPES[wanted])
         arrays[name] = array
         room = array.reshape(-1).view(np.uint8) if math.prod(dims) else None
         requests.append((header.payload_offset + offset, nbytes, room, wanted != header.dtype))
