@@ -70,7 +70,7 @@ def test_export(race: Race, board: Board, disk: Path, scale: int, threads: int) 
         files.remove(ours)
         files.remove(theirs)
 
-    times = race(lambda: export(source, ours, threads), before=clear, steady=True, **candidates)
+    times = race(lambda: export(source, ours, threads), before=clear, supplied=True, **candidates)
     files.remove(source)
     clear("")
     what = f"cached 1GiB safetensors file, 200 tensors, {threads} thread{'s' * (threads > 1)}"
@@ -119,7 +119,7 @@ def test_small_model(race: Race, board: Board, disk: Path, smoke: bool) -> None:
     times = race(
         lambda: export(source, target, 1),
         before=clear,
-        steady=True,
+        supplied=True,
         start=lambda: export(empty, disk / "empty.dmexp", 1),
         large=lambda: dmexp.save_file(large, disk / "large.dmexp", threads=1),
     )

@@ -40,7 +40,7 @@ def test_load_file(race: Race, board: Board, disk: Path, scale: int, threads: in
 
         candidates["torch"] = lambda: {name: t.float() for name, t in load_file(theirs).items()}
     with files.threads(2):
-        times = race(lambda: dmexp.load_file(ours, threads=threads), steady=True, **candidates)
+        times = race(lambda: dmexp.load_file(ours, threads=threads), supplied=True, **candidates)
     files.remove(ours)
     files.remove(theirs)
     what = f"{WHAT}, {threads} thread{'s' * (threads > 1)}"

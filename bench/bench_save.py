@@ -72,7 +72,7 @@ def test_save_file(
         times = race(
             lambda: dmexp.save_file(model, ours, threads=threads, sync=synced),
             before=clear,
-            steady=True,
+            supplied=True,
             **candidates,
         )
     against_torch, against_counted = TARGETS[threads]
@@ -115,7 +115,7 @@ def test_more_threads(race: Race, board: Board, disk: Path, model: dict[str, Any
     times = race(
         lambda: dmexp.save_file(model, two, threads=2, sync=False),
         before=clear,
-        steady=True,
+        supplied=True,
         one_thread=lambda: dmexp.save_file(model, one, threads=1, sync=False),
     )
     board.at_least(
@@ -150,7 +150,7 @@ def test_parts(race: Race, board: Board, disk: Path, model: dict[str, Any]) -> N
     times = race(
         lambda: dmexp.save_file(model, path, threads=1, sync=False),
         before=clear,
-        steady=True,
+        supplied=True,
         compute=compute,
         write=lambda: files.write_alone(nbytes, alone),
     )

@@ -55,7 +55,7 @@ class Race:
         rounds: int = 9,
         loops: int = 1,
         before: Callable[[str], object] | None = None,
-        steady: bool = False,
+        supplied: bool = False,
         **peers: Work,
     ) -> Times:
         """Time ``ours`` and ``peers`` in turns.
@@ -69,16 +69,14 @@ class Race:
         before
             Called, not timed, with a candidate's name before each of its turns: it takes away what
             the last turn left behind, sets thread counts and the like.
-        steady
-            For work that asks the system for much memory, in files' pages or its own: each turn
-            follows one of the same candidate that is not timed, and gets memory that the host has
-            supplied, see `supply`. Without that a turn takes up to seven times as long by chance.
+        supplied
+            For work that asks the system for much memory, in files' pages or its own: before each
+            turn there is enough that the host has supplied, see `supply`. Without that a turn takes
+            up to seven times as long by chance.
         """
         if self.smoke:
             rounds, loops = 1, 1
-        elif steady and (supply := self._supply()) is not None:
-            supply.renew()
-        prepare = before or (lambda name: None)
+        supply = self._supply() if supplied and not self.smoke else None
         times = Times({name: [] for name in ("ours", *peers)})
         order = list(peers.items())
 
@@ -86,20 +84,20 @@ class Race:
             for _ in repeat(None, loops):
                 work()
 
-        def get_ready(name: str, work: Work) -> None:
-            if steady:
-                prepare(name)
-                run(work)
-            prepare(name)
+        def prepare(name: str) -> None:
+            if before is not None:
+                before(name)
+            if supply is not None:
+                supply.renew()
 
         def between() -> None:
             for name, work in order:
-                get_ready(name, work)
+                prepare(name)
                 start = time.perf_counter()
                 run(work)
                 times.rounds[name].append((time.perf_counter() - start) / loops)
             order.reverse()
-            get_ready("ours", ours)
+            prepare("ours")
 
         # A first turn of everybody is not counted: caches, lazy imports, the memory's first touch.
         between()

@@ -2,9 +2,9 @@
 
 Hosts take back the memory that a guest has freed, and supply it again page by page when it is
 touched, at a tenth of the speed at which the guest hands out what it still has. Whether a turn meets
-such memory is chance, and costs more than all the work that is measured. So a few GiB are touched,
-and every second huge page of them is given back: pieces too small for the host to take, which the
-system hands out first.
+such memory is chance, and costs more than all the work that is measured. So before each turn a few
+GiB are touched, and every second huge page of them is given back: the pieces that the system hands out
+first, before the larger ones that it had longer.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ import numpy as np
 HUGE = 2 << 20
 # Not a constant of the module mmap before Python 3.14.
 POPULATE_WRITE = 23
+# More than any turn asks for.
+SUPPLIED = 3 << 30
 
 
 class Supply:
@@ -36,10 +38,11 @@ class Supply:
 
 
 def prepare() -> Supply | None:
-    """Half of the memory that is free now; `None` where a system has no such calls."""
+    """Three GiB, or a quarter of what is free now; `None` where a system has no such calls."""
     if not sys.platform.startswith("linux"):
         return None
-    supply = Supply(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2)
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    supply = Supply(min(2 * SUPPLIED, free // 2))
     try:
         supply.renew()
     except OSError:
