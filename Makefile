@@ -106,7 +106,7 @@ $(BENCH)/.dmexp-bench: $(RUST) $(wildcard python/dmexp/*.py python/dmexp/*/*.py)
 	@touch $@
 
 BENCH_READY := $(BENCH)/.dmexp-bench $(if $(filter yes,$(BENCH_TORCH)),$(BENCH)/.dmexp-torch)
-BENCH_RUN := $(BENCH_PY) -m pytest -c bench/pytest.ini bench
+BENCH_RUN := $(BENCH_PY) bench/run.py
 
 bench: $(BENCH_READY) ## measure against the peers, on a quiet machine (installs PyTorch, several GB)
 	$(BENCH_RUN) --results bench/results

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -113,6 +114,23 @@ class Board:
         rows = [{**asdict(row), "verdict": row.verdict} for row in self.sorted()]
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
+
+    def put_into(self, readme: Path, machine: dict[str, Any]) -> None:
+        """The machine and the table between the marks in the README."""
+        versions = ", ".join(f"{name} {found}" for name, found in machine["versions"].items())
+        gibibytes = (machine["memory_bytes"] or 0) / 2**30
+        lines = [
+            f"{machine['date']}: {machine['cpu']}, {machine['cpus']} CPUs, {gibibytes:.0f} GiB of "
+            f"memory, tier `{machine['instruction_set']}`, {machine['system']}, "
+            f"Python {machine['python']}; {versions}.",
+            "",
+            self.table(),
+        ]
+        marks = r"(<!-- latest run -->\n).*?(<!-- end -->)"
+        body = "\n".join(lines) + "\n"
+        text = readme.read_text("utf-8")
+        text = re.sub(marks, lambda found: found[1] + body + found[2], text, flags=re.DOTALL)
+        readme.write_text(text, "utf-8")
 
 
 def _target(row: Row) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
-import re
+import json
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,11 @@ sys.path.insert(0, str(HERE))
 
 import machine  # noqa: E402 - the directory is not a package
 
-UNSET = machine.unpin()
+machine.unpin()
 
 import peers  # noqa: E402 - loads NumPy, which reads the variables that were unset
 import supply as supply_  # noqa: E402
-from board import SECTIONS, Board  # noqa: E402
+from board import Board  # noqa: E402
 from race import Race  # noqa: E402
 
 BOARD = Board()
@@ -29,7 +30,7 @@ BOARD = Board()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--smoke", action="store_true", help="tiny sizes, one round, no verdict")
-    parser.addoption("--results", type=Path, default=None, help="directory for the JSON")
+    parser.addoption("--rows", type=Path, default=None, help="write the rows there, print none")
 
 
 @pytest.fixture(scope="session")
@@ -73,40 +74,14 @@ def torch() -> Any:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    rows = config.getoption("--rows")
+    if rows is not None:
+        rows.write_text(json.dumps([asdict(row) for row in BOARD.rows]))
+        return
     write = terminalreporter.write_line
-    smoke = bool(config.getoption("--smoke"))
-    about = machine.describe()
     write("")
-    write(f"{about['cpu']}, {about['cpus']} CPUs, {about['instruction_set']}, {about['system']}")
-    write(", ".join(f"{name} {found}" for name, found in about["versions"].items()))
-    if UNSET:
-        write(f"unset in this process: {', '.join(UNSET)}")
+    write(machine.summary(machine.describe()))
     if peers.torch is None:
         write(f"rows that compare with torch were not measured: {peers.torch_fault}")
     write("")
-    write(BOARD.table(verdicts=not smoke))
-    never = [name for name in SECTIONS if not any(row.section == name for row in BOARD.rows)]
-    if never:
-        write(f"not run: {', '.join(never)}")
-    results = config.getoption("--results")
-    if results is not None and not smoke:
-        path = results / f"{about['date']}-{machine.slug(about['cpu'])}.json"
-        BOARD.write(path, about)
-        _renew(HERE / "README.md", about)
-        write(f"written to {path} and to the README beside it")
-
-
-def _renew(readme: Path, about: dict[str, Any]) -> None:
-    """Put the table of this run between the marks in the README."""
-    versions = ", ".join(f"{name} {found}" for name, found in about["versions"].items())
-    gibibytes = (about["memory_bytes"] or 0) / 2**30
-    lines = [
-        f"{about['date']}: {about['cpu']}, {about['cpus']} CPUs, {gibibytes:.0f} GiB of memory, "
-        f"tier `{about['instruction_set']}`, {about['system']}, Python {about['python']}; {versions}.",
-        "",
-        BOARD.table(),
-    ]
-    marks = r"(<!-- latest run -->\n).*?(<!-- end -->)"
-    body = "\n".join(lines) + "\n"
-    text = readme.read_text("utf-8")
-    readme.write_text(re.sub(marks, lambda m: m[1] + body + m[2], text, flags=re.DOTALL), "utf-8")
+    write(BOARD.table(verdicts=not config.getoption("--smoke")))

@@ -42,6 +42,17 @@ def describe() -> dict[str, Any]:
     }
 
 
+def summary(about: dict[str, Any]) -> str:
+    """What `describe` found, in a few lines."""
+    lines = [
+        f"{about['cpu']}, {about['cpus']} CPUs, {about['instruction_set']}, {about['system']}",
+        ", ".join(f"{name} {found}" for name, found in about["versions"].items()),
+    ]
+    if about["unset_variables"]:
+        lines.append(f"unset in the benchmarks: {', '.join(about['unset_variables'])}")
+    return "\n".join(lines)
+
+
 def version(name: str) -> str | None:
     if name == "dmexp":
         import dmexp
@@ -60,7 +71,7 @@ def cpu() -> str:
     except OSError:
         return platform.processor() or platform.machine()
     fields = dict(re.findall(r"^([\w ]+?)\s*: (.*)$", text.split("\n\n")[0], re.MULTILINE))
-    name = fields.get("model name", platform.machine())
+    name: str = fields.get("model name", platform.machine())
     if "cpu family" in fields:
         name += f" (family {fields['cpu family']}, model {fields['model']})"
     return name

@@ -56,6 +56,7 @@ class Race:
         loops: int = 1,
         before: Callable[[str], object] | None = None,
         supplied: bool = False,
+        warm: bool = False,
         **peers: Work,
     ) -> Times:
         """Time ``ours`` and ``peers`` in turns.
@@ -73,6 +74,9 @@ class Race:
             For work that asks the system for much memory, in files' pages or its own: before each
             turn there is enough that the host has supplied, see `supply`. Without that a turn takes
             up to seven times as long by chance.
+        warm
+            Before each turn the candidate has one that is not timed: for work that is compared with
+            itself at other sizes, where the caches' state tells as much as the size.
         """
         if self.smoke:
             rounds, loops = 1, 1
@@ -84,20 +88,24 @@ class Race:
             for _ in repeat(None, loops):
                 work()
 
-        def prepare(name: str) -> None:
+        def prepare(name: str, work: Work) -> None:
             if before is not None:
                 before(name)
             if supply is not None:
                 supply.renew()
+            if warm:
+                run(work)
+                if before is not None:
+                    before(name)
 
         def between() -> None:
             for name, work in order:
-                prepare(name)
+                prepare(name, work)
                 start = time.perf_counter()
                 run(work)
                 times.rounds[name].append((time.perf_counter() - start) / loops)
             order.reverse()
-            prepare("ours")
+            prepare("ours", ours)
 
         # A first turn of everybody is not counted: caches, lazy imports, the memory's first touch.
         between()
