@@ -75,12 +75,15 @@ class Race:
             turn there is enough that the host has supplied, see `supply`. Without that a turn takes
             up to seven times as long by chance.
         warm
-            Before each turn the candidate has one that is not timed: for work that is compared with
-            itself at other sizes, where the caches' state tells as much as the size.
+            Before each turn the candidate has one that is not timed, and gets the memory that this
+            gave back; the supply is renewed once. For work that is compared with itself at other
+            sizes: touching gigabytes between the turns costs the small sizes more than the large.
         """
         if self.smoke:
             rounds, loops = 1, 1
         supply = self._supply() if supplied and not self.smoke else None
+        if supply is not None:
+            supply.renew()
         times = Times({name: [] for name in ("ours", *peers)})
         order = list(peers.items())
 
@@ -91,7 +94,7 @@ class Race:
         def prepare(name: str, work: Work) -> None:
             if before is not None:
                 before(name)
-            if supply is not None:
+            if supply is not None and not warm:
                 supply.renew()
             if warm:
                 run(work)
