@@ -76,6 +76,24 @@ fn widening_is_the_same_in_a_thread_that_flushes_subnormals() {
 }
 
 #[test]
+fn statistics_merge_the_same_in_a_thread_that_flushes_subnormals() {
+    let of = |bits: u32| {
+        let value = f32::from_bits(bits);
+        Stats { max_abs: value, min_nonzero_abs: value, ..Stats::default() }
+    };
+    let magnitudes = [0_u32, 1, 2, 0x007f_ffff, 0x0080_0000, 0x3f80_0000];
+    for one in magnitudes {
+        for other in magnitudes {
+            let mut merged = of(one);
+            flushing(|| merged.merge(&of(other)));
+            assert_eq!(merged.max_abs.to_bits(), one.max(other));
+            let smallest = [one, other].into_iter().filter(|bits| *bits > 0).min().unwrap_or(0);
+            assert_eq!(merged.min_nonzero_abs.to_bits(), smallest, "{one:#x} and {other:#x}");
+        }
+    }
+}
+
+#[test]
 fn a_subnormal_f32_becomes_the_same_f64() {
     for bits in [0, 1, 0x007f_ffff, 0x0080_0000, 0x3f80_0000, 0x8000_0001, 0x8000_0000] {
         let expected = f64::from(f32::from_bits(bits)).to_bits();
