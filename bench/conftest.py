@@ -1,4 +1,4 @@
-"""One run of all benchmarks: the race, the board, and the table at the end."""
+"""One file of benchmarks: the race, the board, and the table at the end."""
 
 from __future__ import annotations
 
@@ -66,11 +66,6 @@ def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     path = tmp_path_factory.mktemp("bench")
     yield path
     shutil.rmtree(path)
-
-
-@pytest.fixture(scope="session")
-def torch() -> Any:
-    return peers.torch
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

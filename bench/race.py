@@ -94,12 +94,12 @@ class Race:
         def prepare(name: str, work: Work) -> None:
             if before is not None:
                 before(name)
-            if supply is not None and not warm:
-                supply.renew()
             if warm:
                 run(work)
                 if before is not None:
                     before(name)
+            elif supply is not None:
+                supply.renew()
 
         def between() -> None:
             for name, work in order:
